@@ -1,0 +1,83 @@
+"""Function internals: the class of jitted functions, and the options they were made with."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax._src import sharding_impls
+from jax.experimental.layout import Format
+
+__all__ = ["CALLABLES", "JitFunction", "jit_parts"]
+
+JitFunction: Any = type(jax.jit(functools.partial(int)))
+"""The class of what ``jax.jit`` returns, exactly."""
+
+CALLABLES: tuple[Any, ...] = (type(jnp.add), jax.custom_jvp, jax.custom_vjp)
+"""Classes whose instances JAX publishes as functions."""
+
+_UNSPECIFIED = sharding_impls.UNSPECIFIED
+
+
+def jit_parts(function: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the Python function under a jitted one, and the options of its ``jax.jit``.
+
+    Args:
+        function: what ``jax.jit`` returned.
+
+    Returns:
+        The function, and only those options that differ from their defaults.
+    """
+    info = function._jit_info
+    options = {
+        "in_shardings": _shardings(info, "in"),
+        "out_shardings": _shardings(info, "out"),
+        "static_argnums": info.static_argnums,
+        "static_argnames": info.static_argnames,
+        "donate_argnums": info.donate_argnums,
+        "donate_argnames": info.donate_argnames,
+        "keep_unused": info.keep_unused,
+        "device": info.device,
+        "backend": info.backend,
+        "inline": info.inline,
+        "compiler_options": dict(info.compiler_options_kvs),
+    }
+    defaults = jit_defaults()
+    return function.__wrapped__, {
+        name: value for name, value in options.items() if value != defaults[name]
+    }
+
+
+@functools.cache
+def jit_defaults() -> dict[str, Any]:
+    """Return what the options of a plain ``jax.jit`` are."""
+    info = jax.jit(lambda: None)._jit_info  # type: ignore[attr-defined]
+    return {
+        "in_shardings": None,
+        "out_shardings": None,
+        "compiler_options": {},
+        **{
+            name: getattr(info, name)
+            for name in info._fields
+            if name.startswith(("static_", "donate_"))
+            or name in ("keep_unused", "device", "backend", "inline")
+        },
+    }
+
+
+def _shardings(info: Any, side: str) -> Any:
+    """Return ``in_shardings`` or ``out_shardings`` as a user would write them."""
+    treedef = getattr(info, f"{side}_shardings_treedef")
+    shardings = getattr(info, f"{side}_shardings_leaves")
+    layouts = getattr(info, f"{side}_layouts_leaves")
+    leaves = [_leaf(*pair) for pair in zip(shardings, layouts, strict=True)]
+    if all(leaf is None for leaf in leaves):
+        return None
+    return jax.tree.unflatten(treedef, leaves)
+
+
+def _leaf(sharding: Any, layout: Any) -> Any:
+    given = None if sharding is _UNSPECIFIED else sharding
+    return given if layout is None else Format(layout, given)

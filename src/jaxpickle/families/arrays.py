@@ -1,0 +1,153 @@
+"""Arrays, PRNG keys and Refs: values with their place, shard by shard, never gathered.
+
+An array's record is ``(type, place, data)``: the type and the place are descriptions that
+equal arrays share, the data is the bytes of one device or the parts of a sharded array.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
+
+from jaxpickle._jax import arrays as private
+from jaxpickle._jax import keys as private_keys
+from jaxpickle.errors import PicklingError
+from jaxpickle.families import describes, shards
+from jaxpickle.families.buffers import aligned, as_bytes, pack
+from jaxpickle.families.dtypes import build_dtype, describe_dtype
+from jaxpickle.placements.saved import saved_place
+from jaxpickle.placements.session import current_resolver, warn_once
+from jaxpickle.records import Reduced, build, builds, corrupt, own
+
+__all__ = ["describe_array", "place_array"]
+
+_kinds: dict[Any, tuple[Any, ...]] = {}
+_KINDS_LIMIT = 100_000
+
+_WIDE = frozenset({"float64", "complex128", "int64", "uint64"})
+_NARROWED = (
+    "an array of {dtype} was loaded as it is, but 64-bit types are off here, so JAX will "
+    "compute with it in 32 bits; call jax.config.update('jax_enable_x64', True) first"
+)
+
+
+@describes(private.ArrayImpl)
+def _describe(array: jax.Array) -> Reduced:
+    return build, ("array/1", *describe_array(array))
+
+
+@builds("array/1")
+def _build(kind: tuple[Any, ...], place: tuple[Any, ...], data: Any) -> jax.Array:
+    return place_array("array/1", kind, place, data)
+
+
+@describes(private_keys.KeyArray)
+def _describe_keys(keys: Any) -> Reduced:
+    return build, ("key/1", _impl_name(keys), *describe_array(private_keys.base_array(keys)))
+
+
+@builds("key/1")
+def _build_keys(impl: str, kind: Any, place: Any, data: Any) -> jax.Array:
+    return private_keys.wrap(impl, place_array("key/1", kind, place, data))
+
+
+@describes(private.RefImpl)
+def _describe_ref(ref: Any) -> Reduced:
+    value = private.ref_value(ref)
+    if isinstance(value, private_keys.KeyArray):
+        base = private_keys.base_array(value)
+        return build, ("ref/1", _impl_name(value), *describe_array(base))
+    return build, ("ref/1", None, *describe_array(value))
+
+
+@builds("ref/1")
+def _build_ref(impl: str | None, kind: Any, place: Any, data: Any) -> Any:
+    value = place_array("ref/1", kind, place, data)
+    return jax.new_ref(value if impl is None else private_keys.wrap(impl, value))
+
+
+def describe_array(array: Any) -> tuple[Any, Any, Any]:
+    """Return the type, the place and the data of a concrete array.
+
+    Args:
+        array: an array of this process; not a tracer, not a key array.
+
+    Raises:
+        PicklingError: it is deleted, or spans processes.
+    """
+    if array.is_deleted():
+        raise PicklingError(
+            "this array has been deleted or donated: its values are gone. Pickle it before it "
+            "is donated, or take it out of what you pickle",
+            type_name="jax.Array",
+        )
+    sharding = array.sharding
+    if type(sharding) is SingleDeviceSharding:
+        host, layout = shards.host_view(array)
+        data: Any = pack(as_bytes(host))
+    else:
+        data, layout = shards.describe(array)
+    return _kind(array), saved_place(sharding, array.committed, layout), data
+
+
+def place_array(tag: str, kind: tuple[Any, ...], saved: tuple[Any, ...], data: Any) -> jax.Array:
+    """Return the array of a record, where the settings in force say.
+
+    Args:
+        tag: the record, for errors.
+        kind: dtype name, shape and weak type.
+        saved: the description of its place.
+        data: its bytes, or its shards.
+
+    Raises:
+        CorruptError: the fields contradict each other.
+        PlacementError: it cannot land where it should.
+    """
+    aval, dtype, shape, nbytes = _typed(kind)
+    if dtype.name in _WIDE and not private.x64_enabled():
+        warn_once(_NARROWED.format(dtype=dtype.name))
+    place = current_resolver().place(saved, shape)
+    if place.device is None or place.layout is not None or type(data) is tuple:
+        return shards.build(tag, aval, place, data)
+    host = aligned(data, nbytes, tag).view(dtype).reshape(shape)
+    return private.make_array(aval, place.sharding, [host], [place.device], place.committed)
+
+
+def _kind(array: Any) -> tuple[Any, ...]:
+    """Return dtype name, shape and weak type; equal arrays share the tuple."""
+    aval = array.aval
+    found = _kinds.get(aval)
+    if found is None:
+        if len(_kinds) >= _KINDS_LIMIT:
+            _kinds.clear()
+        found = (describe_dtype(aval.dtype), tuple(map(int, aval.shape)), bool(aval.weak_type))
+        _kinds[aval] = found
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _typed(kind: tuple[Any, ...]) -> tuple[Any, np.dtype[Any], tuple[int, ...], int]:
+    """Return the abstract value, dtype, shape and bytes that a kind means."""
+    name, shape, weak_type = kind
+    dtype = build_dtype(name)
+    if any(size < 0 for size in shape) or dtype.hasobject:
+        raise corrupt("array/1", f"has no possible type: {kind!r:.80}")
+    aval = private.abstract_value(shape, dtype, weak_type)
+    return aval, dtype, shape, math.prod(shape) * dtype.itemsize
+
+
+def _impl_name(keys: Any) -> str:
+    try:
+        return own(private_keys.impl_name(keys))
+    except LookupError as error:
+        raise PicklingError(
+            f"these keys are of a PRNG implementation {error} that is not registered, so no "
+            "other process could find it. Pickle jax.random.key_data(keys), and wrap it again "
+            "with jax.random.wrap_key_data(data, impl=...)",
+            type_name="jax.Array",
+        ) from error

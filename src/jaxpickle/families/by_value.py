@@ -1,0 +1,74 @@
+"""Functions and classes that travel by value: guarded by Python version, pytree nodes registered.
+
+The record of a function puts a guard before its code: the guard is built first, so another
+Python is refused before any code object is made of bytes that it cannot understand.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from jaxpickle.errors import VersionError
+from jaxpickle.families import pytree_nodes
+from jaxpickle.records import Reduced, build, builds, describe, fill, fills
+
+__all__ = ["guarded"]
+
+_HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+class _Guard:
+    """Reduces to the check of the Python version that comes before ``name``'s code."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __reduce__(self) -> Reduced:
+        return describe("python/1", _HERE, self.name)
+
+
+def guarded(obj: Any, reduced: Any) -> Any:
+    """Return cloudpickle's reduction of a function or class with a guard before its code.
+
+    Args:
+        obj: the object.
+        reduced: what ``cloudpickle.Pickler.reducer_override`` made of it.
+    """
+    if reduced is NotImplemented or len(reduced) != 6:
+        return reduced
+    make, args, state, _, _, setstate = reduced
+    guard = _Guard(obj.__qualname__)
+    if isinstance(obj, types.FunctionType):
+        return build, ("function/1", guard, make, *args), state, None, None, setstate
+    filled = ("class/1", setstate, state, pytree_nodes.registration(obj))
+    return build, ("class/1", guard, make, *args), filled, None, None, fill
+
+
+@builds("python/1")
+def _check_python(version: str, name: str) -> None:
+    if version != _HERE:
+        raise VersionError(
+            f"{name!r} was pickled by value under Python {version}, and bytecode is not "
+            f"understood by another Python: here is {_HERE}. Load it with Python {version}, "
+            "or define it in a module that can be imported on both sides, so that it "
+            "travels by reference",
+            names=(name, version),
+            available=(_HERE,),
+        )
+
+
+@builds("function/1")
+@builds("class/1")
+def _make(guard: None, make: Any, *args: Any) -> Any:
+    return make(*args)
+
+
+@fills("class/1")
+def _fill_class(cls: type, setstate: Any, state: Any, registration: Any) -> None:
+    setstate(cls, state)
+    if registration is not None:
+        pytree_nodes.register(cls, registration)

@@ -1,0 +1,256 @@
+"""numpy's arrays and scalars as records: dtype, shape, order, whether writable, and the bytes.
+
+Unlike numpy's own pickles these name nothing private of numpy, so any numpy reads them.  What
+numpy keeps is kept (and the memory order and the writable flag always), with its rules:
+
+- arrays that are not contiguous become so; views of one memory become arrays of their own
+- out-of-band bytes are aliased: the array is writable if it was, and if the buffer given is
+- a ``numpy.memmap`` comes back as a plain array that holds the data
+- attributes of subclasses travel if the subclass has its own ``__reduce__``, and only then
+"""
+
+from __future__ import annotations
+
+import copyreg
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from jaxpickle.families import describes, describes_kind
+from jaxpickle.families.buffers import IN_BAND, as_bytes, pack
+from jaxpickle.families.dtypes import build_dtype, describe_dtype
+from jaxpickle.records import Reduced, build, builds, corrupt, describe, fill, fills
+
+__all__ = ["own_reduction"]
+
+Array = np.ndarray[Any, Any]
+Masked = np.ma.MaskedArray[Any, Any]
+
+_RECONSTRUCT = np.empty(0).__reduce__()[0]
+_RECONSTRUCT_MASKED = np.ma.MaskedArray(0).__reduce__()[0]
+"""The private functions that numpy's own reductions name; found, so that we need not."""
+
+_LIBRARIES = ("numpy", "ml_dtypes")
+_PROTOCOL = ("__reduce__", "__reduce_ex__", "__setstate__")
+
+
+# Arrays
+
+
+@describes(np.ndarray)
+def _reduce_array(array: Array) -> Reduced:
+    flags = array.flags
+    order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+    layout = describe_dtype(array.dtype), array.shape, order
+    if array.dtype.hasobject:
+        # Filled after it is built: its elements may refer to it.
+        state = ("ndarray/1", _elements(array, order), flags.writeable)
+        return *describe("ndarray/1", *layout, True, None), state, None, None, fill
+    return describe("ndarray/1", *layout, flags.writeable, _data(array, order))
+
+
+@describes(np.memmap)
+def _reduce_memmap(array: Array) -> Reduced:
+    return _reduce_array(array.view(np.ndarray))
+
+
+def _data(array: Array, order: str) -> Any:
+    if array.nbytes == 0:
+        return b""
+    if order == "F":
+        return pack(as_bytes(array.T))
+    return pack(as_bytes(array if array.flags.c_contiguous else array.copy(order="C")))
+
+
+def _elements(array: Array, order: Any) -> Any:
+    """Return the elements of an array of objects or strings; for fields, an array of each."""
+    if array.dtype.names is None:
+        return array.ravel(order).tolist()
+    return tuple(array[name] for name in array.dtype.names)
+
+
+@builds("ndarray/1")
+def _build_array(dtype: Any, shape: Any, order: Any, writable: bool, data: Any) -> Array:
+    dtype = build_dtype(dtype)
+    if order not in ("C", "F") or dtype.hasobject is not (data is None):
+        raise corrupt("ndarray/1", f"is no array: {dtype!s:.80} in order {order!r:.80}")
+    if type(shape) is not tuple or not all(type(n) is int and n >= 0 for n in shape):
+        raise corrupt("ndarray/1", f"has no shape: {shape!r:.80}")
+    try:
+        if data is None:
+            return np.zeros(shape, dtype, order)
+        array = _over(data, dtype, shape, order, bool(writable))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise corrupt("ndarray/1", f"is no array: {error}") from error
+    if not writable:
+        array.flags.writeable = False
+    return array
+
+
+def _over(data: Any, dtype: Any, shape: tuple[int, ...], order: Any, writable: bool) -> Array:
+    """Return an array over the memory of ``data``, unless that is a small one's own bytes."""
+    nbytes = dtype.itemsize * math.prod(shape)
+    memory = np.frombuffer(data, np.uint8)
+    if memory.nbytes != nbytes:
+        raise ValueError(f"{memory.nbytes} bytes of data where its shape needs {nbytes}")
+    if nbytes == 0:
+        return np.ndarray(shape, dtype, order=order)
+    if writable and nbytes < IN_BAND:
+        memory = memory.copy()
+    return np.ndarray(shape, dtype, memory, order=order)
+
+
+@fills("ndarray/1")
+def _fill_array(array: Array, elements: Any, writable: bool) -> None:
+    try:
+        for target, source in _assignments(array, elements):
+            target[...] = source
+    except (TypeError, ValueError) as error:
+        raise corrupt("ndarray/1", f"has other elements than its shape: {error}") from error
+    if not writable:
+        array.flags.writeable = False
+
+
+def _assignments(array: Array, elements: Any) -> Iterator[tuple[Array, Array]]:
+    names = array.dtype.names
+    if names is not None:
+        for name, part in zip(names, elements, strict=True):
+            yield array[name], part
+        return
+    if array.dtype.kind == "O":
+        flat = np.fromiter(elements, object, len(elements))
+    else:
+        flat = np.array(elements, array.dtype)
+    fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+    yield array, flat.reshape(array.shape, order="F" if fortran else "C")
+
+
+# Scalars
+
+
+@describes_kind(np.generic)
+def _reduce_scalar(scalar: np.generic) -> Reduced:
+    cls, kind = type(scalar), scalar.dtype.type
+    own = own_reduction(scalar)
+    if own is not None:
+        return own
+    subclass = () if cls is kind else (cls,)
+    if isinstance(scalar, np.str_):
+        return describe("scalar/1", describe_dtype(np.dtype("U")), str(scalar), *subclass)
+    if isinstance(scalar, np.bytes_):
+        return describe("scalar/1", describe_dtype(np.dtype("S")), bytes(scalar), *subclass)
+    if scalar.dtype.hasobject:
+        return describe("scalar/1", None, np.asarray(scalar), *subclass)
+    return describe("scalar/1", describe_dtype(scalar.dtype), scalar.tobytes(), *subclass)
+
+
+@builds("scalar/1")
+def _build_scalar(dtype: Any, data: Any, cls: Any = None) -> Any:
+    if dtype is None:
+        if not isinstance(data, np.ndarray) or data.shape != ():
+            raise corrupt("scalar/1", f"holds no scalar: {data!r:.80}")
+        scalar = data[()]
+    elif isinstance(data, str):
+        scalar = np.str_(data)
+    elif build_dtype(dtype).kind == "S":
+        scalar = np.bytes_(data)
+    else:
+        scalar = _build_array(dtype, (), "C", True, data)[()]
+    if cls is None:
+        return scalar
+    kind = type(scalar)
+    if not (isinstance(cls, type) and issubclass(cls, kind)):
+        raise corrupt("scalar/1", f"names no kind of {kind.__name__}: {cls!r:.80}")
+    return kind.__new__(cls, scalar)
+
+
+# Subclasses
+
+
+@describes(type(np.ma.masked))
+def _reduce_masked_constant(_: Masked) -> Reduced:
+    return describe("masked_array/1", None)
+
+
+@describes_kind(np.ma.MaskedArray)
+def _reduce_masked(array: Any) -> Reduced:
+    own = own_reduction(array)
+    if own is not None:
+        return own
+    # The property `fill_value` would set the default as if it had been given.
+    fields = array.data, np.ma.getmask(array), array._fill_value, array.hardmask
+    return describe("masked_array/1", type(array), *fields)
+
+
+@builds("masked_array/1")
+def _build_masked(
+    cls: Any, data: Any = None, mask: Any = None, fill_value: Any = None, hard: bool = False
+) -> Any:
+    if cls is None:
+        return np.ma.masked
+    if not (isinstance(cls, type) and issubclass(cls, np.ma.MaskedArray)):
+        raise corrupt("masked_array/1", f"names no masked array: {cls!r:.80}")
+    if issubclass(cls, np.ma.mvoid):
+        return cls(data, mask, fill_value=fill_value, hardmask=hard)
+    try:
+        array: Masked = np.ma.MaskedArray(
+            data, mask, keep_mask=False, hard_mask=hard, fill_value=fill_value
+        )
+    except (np.ma.MaskError, TypeError, ValueError) as error:
+        raise corrupt("masked_array/1", f"is no masked array: {error}") from error
+    return array if cls is np.ma.MaskedArray else array.view(cls)
+
+
+@describes_kind(np.ndarray)
+def _reduce_subclass(array: Array) -> Reduced:
+    own = own_reduction(array)
+    if own is not None:
+        return own
+    return describe("ndarray_subclass/1", type(array), array.view(np.ndarray))
+
+
+@builds("ndarray_subclass/1")
+def _build_subclass(cls: Any, array: Any = None) -> Array:
+    if not (isinstance(cls, type) and issubclass(cls, np.ndarray)):
+        raise corrupt("ndarray_subclass/1", f"names no array type: {cls!r:.80}")
+    if array is None:
+        return np.ndarray.__new__(cls, (0,), np.int8)
+    if not isinstance(array, np.ndarray):
+        raise corrupt("ndarray_subclass/1", f"holds no array: {array!r:.80}")
+    return array.view(cls)
+
+
+def own_reduction(obj: Any) -> Reduced | None:
+    """Return how the class of ``obj`` itself says to pickle it, or None where it does not.
+
+    Args:
+        obj: an instance of a class of numpy or ml_dtypes, or of a subclass.
+
+    Returns:
+        For a subclass its reduction by copyreg, or by its own ``__reduce__`` and the like, with
+        the private functions of numpy in it (of ``super().__reduce__()``) replaced by records.
+    """
+    cls = type(obj)
+    base = next(base for base in cls.__mro__ if base.__module__.partition(".")[0] in _LIBRARIES)
+    if base is cls:
+        return None
+    if cls in copyreg.dispatch_table:
+        return _without_private_names(copyreg.dispatch_table[cls](obj))
+    if all(getattr(cls, name, None) is getattr(base, name, None) for name in _PROTOCOL):
+        return None
+    return _without_private_names(obj.__reduce_ex__(2))
+
+
+def _without_private_names(reduced: Any) -> Any:
+    if not isinstance(reduced, tuple) or len(reduced) < 2:
+        return reduced
+    make, args, *rest = reduced
+    if make is _RECONSTRUCT:
+        return build, ("ndarray_subclass/1", args[0]), *rest
+    if make is _RECONSTRUCT_MASKED:
+        cls, data_cls, shape, code = args
+        data = np.ndarray.__new__(data_cls, shape, code)
+        return build, ("masked_array/1", cls, data, np.zeros(shape, bool)), *rest
+    return reduced

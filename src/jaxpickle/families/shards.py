@@ -1,0 +1,218 @@
+"""Sharded arrays: each distinct shard once, and each device its part, without a gather."""
+
+from __future__ import annotations
+
+import math
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental.layout import Format, Layout
+from jax.sharding import NamedSharding, SingleDeviceSharding
+
+from jaxpickle._jax import arrays as private
+from jaxpickle.errors import PicklingError, PlacementError
+from jaxpickle.families.buffers import aligned, as_bytes, empty_aligned, pack
+from jaxpickle.placements.resolver import Place
+from jaxpickle.placements.session import warn_once
+from jaxpickle.records import corrupt
+
+__all__ = ["build", "describe", "host_view"]
+
+Host = np.ndarray[Any, Any]
+Order = tuple[int, ...]
+Bounds = tuple[tuple[int, int], ...]
+"""The part of the whole that a shard is: start and stop in each dimension."""
+
+_PARTIAL = "partial"
+
+
+def describe(array: Any) -> tuple[tuple[Any, ...], Order | None]:
+    """Return the shards of an array and their layout, where that is unusual.
+
+    Args:
+        array: an array whose shards all lie in this process.
+
+    Returns:
+        ``((bounds, bytes), ...)``, each distinct part once; for an array of partial sums
+        ``("partial", bytes, ...)``, one for each device.  Then the major-to-minor order.
+
+    Raises:
+        PicklingError: it spans processes.
+    """
+    if not array.is_fully_addressable:
+        raise PicklingError(
+            "this array spans the processes of a jax.distributed job, and holds only a part of "
+            "its values here. Gather it first: "
+            "jax.experimental.multihost_utils.process_allgather(x, tiled=True)",
+            type_name="jax.Array",
+        )
+    parts = _distinct(array)
+    for _, data in parts:
+        data.copy_to_host_async()
+    views = [(bounds, *host_view(data)) for bounds, data in parts]
+    layout = views[0][2] if views else None
+    if _is_partial(array.sharding):
+        return (_PARTIAL, *(pack(as_bytes(host)) for _, host, _ in views)), layout
+    return tuple((bounds, pack(as_bytes(host))) for bounds, host, _ in views), layout
+
+
+def host_view(array: Any) -> tuple[Host, Order | None]:
+    """Return a single-device array on the host in C order, and its order on the device.
+
+    Returns:
+        The values, C-contiguous, and the major-to-minor order where it is not that.
+    """
+    host = private.host_view(array)
+    if host.ndim < 2:
+        return host, None
+    order = private.major_to_minor(array, host)
+    if order == tuple(range(host.ndim)):
+        order = None
+    return (host if host.flags.c_contiguous else np.ascontiguousarray(host)), order
+
+
+def build(tag: str, aval: Any, place: Place, data: Any) -> jax.Array:
+    """Return the array of some saved parts, each device's put straight on it.
+
+    Args:
+        tag: the record, for errors.
+        aval: the abstract value of the whole.
+        place: where it lands.
+        data: what :func:`describe` returned, or the bytes of a whole array.
+
+    Raises:
+        CorruptError: the parts do not make the whole.
+        PlacementError: partial sums would have to land on other devices.
+    """
+    sharding = place.sharding
+    indices = sharding.devices_indices_map(aval.shape)
+    if type(data) is tuple and data[:1] == (_PARTIAL,):
+        hosts = _partial_hosts(tag, aval, sharding, data[1:])
+    else:
+        parts = data if type(data) is tuple else ((_whole(aval.shape), data),)
+        source = _Parts(tag, aval, parts)
+        hosts = [source.read(_bounds(index, aval.shape)) for index in indices.values()]
+    if isinstance(sharding, NamedSharding):
+        aval = private.sharded_aval(aval, sharding)
+    if place.layout is not None:
+        return _laid_out(aval, place, hosts, list(indices))
+    return private.make_array(aval, sharding, hosts, list(indices), place.committed)
+
+
+class _Parts:
+    """The saved parts of one array, from which the part of any device can be read."""
+
+    def __init__(self, tag: str, aval: Any, parts: tuple[Any, ...]) -> None:
+        self._tag = tag
+        self._aval = aval
+        self._hosts: dict[Bounds, Host] = {}
+        for bounds, data in parts:
+            self._hosts[self._checked(bounds)] = _host(tag, aval.dtype, _shape(bounds), data)
+        self._saved = list(self._hosts.items())
+
+    def read(self, bounds: Bounds) -> Host:
+        """Return the part within ``bounds``: a saved one as it is, or joined of several."""
+        host = self._hosts.get(bounds)
+        if host is None:
+            host = self._hosts[bounds] = self._joined(bounds)
+        return host
+
+    def _joined(self, bounds: Bounds) -> Host:
+        shape, dtype = _shape(bounds), self._aval.dtype
+        whole = empty_aligned(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+        filled = 0
+        for saved, host in self._saved:
+            common = _common(bounds, saved)
+            if common is not None:
+                whole[_within(common, bounds)] = host[_within(common, saved)]
+                filled += math.prod(_shape(common))
+        if filled != whole.size:
+            raise corrupt(self._tag, "lacks a part of its array")
+        return whole
+
+    def _checked(self, bounds: Any) -> Bounds:
+        shape = self._aval.shape
+        fits = len(bounds) == len(shape) and all(
+            0 <= start <= stop <= size
+            for (start, stop), size in zip(bounds, shape, strict=True)
+        )
+        if not fits:
+            raise corrupt(self._tag, f"has a part {bounds!r:.80} outside its shape {shape}")
+        return bounds  # type: ignore[no-any-return]
+
+
+def _distinct(array: Any) -> list[tuple[Bounds, Any]]:
+    shards = array.addressable_shards
+    if _is_partial(array.sharding):
+        return [(_bounds(shard.index, array.shape), shard.data) for shard in shards]
+    parts: dict[Bounds, Any] = {}
+    for shard in shards:
+        parts.setdefault(_bounds(shard.index, array.shape), shard.data)
+    return list(parts.items())
+
+
+def _partial_hosts(tag: str, aval: Any, sharding: Any, data: tuple[Any, ...]) -> list[Host]:
+    if not _is_partial(sharding) or len(data) != sharding.num_devices:
+        raise PlacementError(
+            "an array of partial sums (a PartitionSpec with unreduced axes) keeps its values "
+            f"spread over {len(data)} devices, and cannot land on another mesh. Sum it before "
+            "pickling: jax.reshard(x, a_spec_without_unreduced_axes)"
+        )
+    shape = sharding.shard_shape(aval.shape)
+    return [_host(tag, aval.dtype, shape, part) for part in data]
+
+
+def _laid_out(aval: Any, place: Place, hosts: list[Host], devices: list[Any]) -> jax.Array:
+    """Return the array in a layout of its own, or in the default one where that is refused."""
+    assert place.layout is not None
+    kind = place.sharding.memory_kind
+    try:
+        with jax.enable_x64(True):
+            arrays = [
+                jax.device_put(
+                    host,
+                    Format(Layout(place.layout), SingleDeviceSharding(device, memory_kind=kind)),
+                )
+                for host, device in zip(hosts, devices, strict=True)
+            ]
+    except (ValueError, RuntimeError) as error:
+        warn_once(f"the layout {place.layout} of an array is not possible here: {error}")
+        return private.make_array(aval, place.sharding, hosts, devices, place.committed)
+    return private.join_arrays(aval, place.sharding, arrays, place.committed)
+
+
+def _host(tag: str, dtype: Any, shape: tuple[int, ...], data: Any) -> Host:
+    return aligned(data, math.prod(shape) * dtype.itemsize, tag).view(dtype).reshape(shape)
+
+
+def _is_partial(sharding: Any) -> bool:
+    return isinstance(sharding, NamedSharding) and bool(sharding.spec.unreduced)
+
+
+def _bounds(index: tuple[slice, ...], shape: tuple[int, ...]) -> Bounds:
+    return tuple(part.indices(size)[:2] for part, size in zip(index, shape, strict=True))
+
+
+def _whole(shape: tuple[int, ...]) -> Bounds:
+    return tuple((0, size) for size in shape)
+
+
+def _shape(bounds: Bounds) -> tuple[int, ...]:
+    return tuple(stop - start for start, stop in bounds)
+
+
+def _common(a: Bounds, b: Bounds) -> Bounds | None:
+    common = tuple(
+        (max(a_start, b_start), min(a_stop, b_stop))
+        for (a_start, a_stop), (b_start, b_stop) in zip(a, b, strict=True)
+    )
+    return common if all(start < stop for start, stop in common) else None
+
+
+def _within(common: Bounds, outer: Bounds) -> tuple[slice, ...]:
+    return tuple(
+        slice(start - origin, stop - origin)
+        for (start, stop), (origin, _) in zip(common, outer, strict=True)
+    )

@@ -1,0 +1,308 @@
+"""The one resolver: a pure, cached function of a saved place, the settings and this process.
+
+Arrays, shardings, meshes, devices and functions all ask it, so that an array, its sharding
+and the function over the same mesh agree and run together.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.extend.backend as jax_backend
+import numpy as np
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, SingleDeviceSharding
+
+from jaxpickle._jax import shardings as private
+from jaxpickle.errors import MissingDeviceError, PlacementError
+from jaxpickle.placements import here, specs
+from jaxpickle.placements.rules import ByName, Landing, OntoMesh, Rule
+from jaxpickle.placements.saved import SavedArray, SavedMesh, SavedSharding
+from jaxpickle.placements.session import warn_once
+from jaxpickle.placements.settings import Settings
+
+__all__ = ["Place", "Resolver", "resolver_for"]
+
+Sharding = jax.sharding.Sharding
+
+
+class Place(NamedTuple):
+    """Where an array lands.
+
+    Attributes:
+        sharding: its sharding here.
+        committed: whether it is committed to it.
+        layout: its major-to-minor order, or None for the default one.
+        device: the device, where it is a whole array on one; else None.
+    """
+
+    sharding: Sharding
+    committed: bool
+    layout: tuple[int, ...] | None = None
+    device: jax.Device | None = None
+
+
+class Resolver:
+    """Turns saved places into places here, under one set of rules.
+
+    Args:
+        rules: the rules of ``devices=``, in order; what none has a say in follows the table.
+        raises: whether a missing device is an error, or becomes the default device.
+        default: the device where JAX puts new arrays now.
+    """
+
+    def __init__(self, rules: tuple[Rule, ...], raises: bool, default: jax.Device) -> None:
+        self._rules = rules
+        self._raises = raises
+        self._default = default
+        self._relays = any(isinstance(rule, OntoMesh) for rule in rules)
+        self._known: dict[Any, Any] = {}
+
+    def device(self, name: str) -> jax.Device:
+        """Return the device here that a bare saved device becomes.
+
+        Raises:
+            MissingDeviceError: there is none, and that is an error.
+        """
+        return self._landing(name).device
+
+    def mesh(self, saved: SavedMesh) -> Mesh:
+        """Return the mesh here that a saved one becomes.
+
+        Raises:
+            MissingDeviceError: devices of it are missing, and that is an error.
+            PlacementError: its devices go neither one to one nor all to one.
+        """
+        return self._once(("mesh", saved), self._mesh, saved)  # type: ignore[no-any-return]
+
+    def sharding(self, saved: SavedSharding) -> Sharding:
+        """Return the sharding here that a bare saved one becomes; it keeps its spec.
+
+        Raises:
+            MissingDeviceError: devices of it are missing, and that is an error.
+            PlacementError: it cannot be laid over the mesh or devices that it becomes.
+        """
+        return self._once(("sharding", saved), self._sharding, saved)  # type: ignore[no-any-return]
+
+    def place(self, saved: tuple[Any, ...], shape: tuple[int, ...]) -> Place:
+        """Return where a saved array of a shape lands.
+
+        Raises:
+            MissingDeviceError: devices of it are missing, and that is an error.
+            PlacementError: its spec names an axis that its new mesh lacks.
+        """
+        place = self._known.get(saved)
+        if place is None:
+            place = self._known[saved] = self._place(SavedArray(*saved))
+        if self._relays and isinstance(place.sharding, NamedSharding):
+            return place._replace(sharding=specs.fitted(place.sharding, shape))
+        return place  # type: ignore[no-any-return]
+
+    def names(self) -> dict[str, jax.Device]:
+        """Return every name that resolves here, with the device that it becomes."""
+        mapped = [key for rule in self._rules if isinstance(rule, ByName) for key, _ in rule.exact]
+        found = {}
+        for name in dict.fromkeys([*here.available(), *mapped]):
+            try:
+                found[name] = self.device(name)
+            except MissingDeviceError:
+                continue
+        return found
+
+    def _place(self, saved: SavedArray) -> Place:
+        kind, *fields = saved.sharding
+        committed = saved.commitment == "committed"
+        if kind != "single":
+            sharding = self._sharding(saved.sharding)
+            return Place(sharding, committed or self._commits(saved.sharding), saved.layout)
+        name, memory_kind = fields
+        landing = self._landing(name) if committed else self._uncommitted(name, saved.commitment)
+        keeps = committed if landing.committed is None else landing.committed
+        return Place(_single(landing.device, memory_kind), keeps, saved.layout, landing.device)
+
+    def _uncommitted(self, name: str, commitment: str) -> Landing:
+        """Land an array that JAX had placed: where a rule says, else where JAX would now."""
+        try:
+            landing = self._ruled(name)
+        except MissingDeviceError:
+            if self._raises:
+                raise
+            landing = None
+        if landing is not None:
+            return landing
+        if commitment == "elsewhere":
+            try:
+                return Landing(here.find(name))
+            except MissingDeviceError:
+                pass
+        return Landing(self._default)
+
+    def _commits(self, saved: SavedSharding) -> bool:
+        """Say whether the rules commit what was sharded without commitment."""
+        landings = [self._ruled(name) for name in _devices_of(saved)]
+        return any(landing is not None and landing.committed is True for landing in landings)
+
+    def _landing(self, name: str) -> Landing:
+        return self._once(("device", name), self._land, name)  # type: ignore[no-any-return]
+
+    def _land(self, name: str) -> Landing:
+        try:
+            return self._ruled(name) or Landing(here.find(name))
+        except MissingDeviceError:
+            if self._raises:
+                raise
+            return Landing(self._default, committed=False)
+
+    def _ruled(self, name: str) -> Landing | None:
+        for rule in self._rules:
+            landing = rule.device(name)
+            if landing is not None:
+                return landing
+        return None
+
+    def _mesh(self, saved: SavedMesh) -> Mesh:
+        axes, shape, types, device_names = saved
+        if not device_names:
+            return Mesh(np.empty((), dtype=object), ())
+        for rule in self._rules:
+            target = rule.mesh(axes)
+            if target is not None:
+                return target
+        devices = self._devices(device_names, f"the mesh {dict(zip(axes, shape, strict=True))}")
+        if len(devices) == 1:
+            shape = (1,) * len(axes)
+        return _mesh(devices, shape, axes, _axis_types(types))
+
+    def _devices(self, device_names: Sequence[str], what: str) -> list[jax.Device]:
+        """Return the devices that those of a mesh become: as many, or one for all.
+
+        Raises:
+            MissingDeviceError: some are missing, and that is an error.
+            PlacementError: they go neither one to one nor all to one, or to two platforms.
+        """
+        landed, absent = [], []
+        for name in device_names:
+            try:
+                landed.append((self._ruled(name) or Landing(here.find(name))).device)
+            except MissingDeviceError as error:
+                absent.extend(error.names)
+        if absent:
+            if self._raises:
+                raise here.missing(list(dict.fromkeys(absent)), f"{what} needs")
+            return [self._default]
+        distinct = list(dict.fromkeys(landed))
+        if len({device.platform for device in distinct}) > 1:
+            raise _not_one_to_one(what, device_names, landed, "lies on two platforms")
+        if len(distinct) == 1:
+            return distinct
+        if len(distinct) != len(landed):
+            raise _not_one_to_one(what, device_names, landed, "has fewer devices, but not one")
+        return landed
+
+    def _sharding(self, saved: SavedSharding) -> Sharding:
+        kind, *fields = saved
+        if kind == "single":
+            name, memory_kind = fields
+            return _single(self.device(name), memory_kind)
+        if kind == "hlo":
+            return self._hlo(*fields)
+        saved_mesh, saved_spec, memory_kind, ids = fields
+        if kind == "abstract":
+            mesh: Any = abstract_mesh(saved_mesh)
+        else:
+            mesh = self.mesh(saved_mesh)
+            memory_kind = _memory_kind(mesh.devices.flat[0], memory_kind)
+        ids = ids if ids is not None and len(ids) == mesh.size else None
+        return private.named_sharding(mesh, specs.build(saved_spec, mesh), memory_kind, ids)
+
+    def _hlo(self, device_names: tuple[str, ...], proto: bytes, kind: str | None) -> Sharding:
+        devices = self._devices(device_names, "the sharding")
+        if len(devices) != len(device_names):
+            return _single(devices[0], kind)
+        return private.build_hlo_sharding(tuple(devices), proto, _memory_kind(devices[0], kind))
+
+    def _once(self, key: Any, make: Callable[[Any], Any], saved: Any) -> Any:
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = make(saved)
+        return found
+
+
+def resolver_for(settings: Settings) -> Resolver:
+    """Return the resolver for some settings and what this process has now."""
+    clients = tuple(jax_backend.backends().values())
+    return _resolver(
+        settings.rules, settings.raise_on_missing_device, here.default_device(), clients
+    )
+
+
+def abstract_mesh(saved: SavedMesh) -> AbstractMesh:
+    """Return an abstract mesh, which names no devices and is the same everywhere."""
+    axes, shape, types, device = saved
+    return AbstractMesh(
+        shape,
+        axes,
+        axis_types=_axis_types(types),
+        abstract_device=private.build_abstract_device(device),
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _resolver(
+    rules: tuple[Rule, ...], raises: bool, default: jax.Device, clients: tuple[Any, ...]
+) -> Resolver:
+    return Resolver(rules, raises, default)
+
+
+def _mesh(
+    devices: list[jax.Device], shape: Sequence[int], axes: Any, types: tuple[AxisType, ...]
+) -> Mesh:
+    grid = np.empty(len(devices), dtype=object)
+    grid[:] = devices
+    return Mesh(grid.reshape(shape), axes, axis_types=types)
+
+
+def _axis_types(names: Sequence[str]) -> tuple[AxisType, ...]:
+    return tuple(AxisType[name] for name in names)
+
+
+def _single(device: jax.Device, kind: str | None) -> SingleDeviceSharding:
+    return SingleDeviceSharding(device, memory_kind=_memory_kind(device, kind))
+
+
+def _memory_kind(device: jax.Device, kind: str | None) -> str | None:
+    if kind is None:
+        return None
+    known = here.memory_kind(device, kind)
+    if known is None:
+        known = device.default_memory().kind
+        warn_once(
+            f"{here.name_of(device)} has no memory of kind {kind!r}; what was saved in it is in "
+            f"{known!r} now"
+        )
+    return known
+
+
+def _devices_of(saved: SavedSharding) -> tuple[str, ...]:
+    kind, first, *_ = saved
+    if kind == "named":
+        return tuple(first[3])
+    return tuple(first) if kind == "hlo" else ()
+
+
+def _not_one_to_one(
+    what: str, device_names: Sequence[str], landed: list[jax.Device], why: str
+) -> PlacementError:
+    pairs = ", ".join(
+        f"{name}->{here.name_of(device)}"
+        for name, device in zip(device_names[:8], landed, strict=False)
+    )
+    return PlacementError(
+        f"devices= sends {what} ({pairs}{', ...' if len(landed) > 8 else ''}) where it {why}. A "
+        "mapping must keep a mesh's devices one to one, or send all to one; to lay it over "
+        "other devices, pass a mesh: devices=jax.sharding.Mesh(array_of_devices, axis_names)",
+        names=tuple(device_names),
+        available=here.available(),
+    )

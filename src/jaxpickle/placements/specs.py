@@ -1,0 +1,88 @@
+"""PartitionSpecs against a mesh: built from their description, checked, and fitted to a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jax.sharding import NamedSharding, PartitionSpec
+
+from jaxpickle._jax import shardings as private
+from jaxpickle.errors import PlacementError
+from jaxpickle.placements.saved import UNCONSTRAINED, SavedSpec
+from jaxpickle.placements.session import warn_once
+
+__all__ = ["build", "fitted"]
+
+
+def build(saved: SavedSpec, mesh: Any = None) -> PartitionSpec:
+    """Return the PartitionSpec that a description means.
+
+    Args:
+        saved: its description.
+        mesh: the mesh that it goes over, whose axes it must know; None for any.
+
+    Raises:
+        PlacementError: it names an axis that ``mesh`` lacks.
+    """
+    partitions, unreduced, reduced, kind = saved
+    spec = private.spec_of(tuple(map(_partition, partitions)), set(unreduced), set(reduced), kind)
+    if mesh is not None:
+        lacking = [axis for axis in _axes(spec) if axis not in mesh.axis_names]
+        if lacking:
+            raise PlacementError(
+                f"a saved {spec} names the axis {lacking[0]!r}, and the mesh that it should be "
+                f"laid over has the axes {tuple(mesh.axis_names)}. Give that mesh an axis "
+                f"{lacking[0]!r} (of size 1, if need be): devices=jax.sharding.Mesh(...)",
+                names=[str(axis) for axis in lacking],
+                available=[str(axis) for axis in mesh.axis_names],
+            )
+    return spec
+
+
+def fitted(sharding: NamedSharding, shape: tuple[int, ...]) -> NamedSharding:
+    """Return the sharding with those axes left out that do not divide a dimension.
+
+    Args:
+        sharding: what the array should get.
+        shape: the array's shape.
+    """
+    mesh, spec = sharding.mesh, sharding.spec
+    given = private.partitions(spec)
+    parts = tuple(_dividing(part, size, mesh) for part, size in zip(given, shape, strict=False))
+    if parts == given:
+        return sharding
+    kind = private.unreduced_kind(spec)
+    fitting = private.spec_of(parts, set(spec.unreduced), set(spec.reduced), kind)
+    warn_once(
+        f"an array of shape {shape} is not divided by the axes of {spec} over "
+        f"{dict(mesh.shape)}; it was laid out as {fitting}, replicated along the others"
+    )
+    return NamedSharding(mesh, fitting, memory_kind=sharding.memory_kind)
+
+
+def _dividing(part: Any, size: int, mesh: Any) -> Any:
+    """Return the axes of one dimension, less those that do not divide its size."""
+    if part is None:
+        return None
+    axes = part if isinstance(part, tuple) else (part,)
+    kept, ways = [], 1
+    for axis in axes:
+        if size % (ways * mesh.shape[axis]) == 0:
+            kept.append(axis)
+            ways *= mesh.shape[axis]
+    if len(kept) == len(axes):
+        return part
+    return tuple(kept) if kept else None
+
+
+def _axes(spec: PartitionSpec) -> Iterator[Any]:
+    for part in private.partitions(spec):
+        if part is not None and part is not PartitionSpec.UNCONSTRAINED:
+            yield from part if isinstance(part, tuple) else (part,)
+    yield from spec.unreduced
+    yield from spec.reduced
+
+
+def _partition(part: Any) -> Any:
+    return PartitionSpec.UNCONSTRAINED if part == UNCONSTRAINED else part

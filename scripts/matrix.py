@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MATRIX = ROOT / ".matrix"
 UV = Path(sys.prefix) / "bin" / "uv"
 NEWEST = "newest"
+PYTEST_ERRORS = {0: "", 1: "FAILED", 5: "NO TESTS"}
 
 
 @dataclass(frozen=True)
@@ -272,7 +273,7 @@ def run(row: Row, pythons: dict[str, str], pytest: Sequence[str]) -> Outcome:
         jax=output_of(str(row.interpreter), "-c", "import jax.version as v; print(v.__version__)"),
         counts=read_counts(report),
         seconds=time.monotonic() - start,
-        error="" if done.returncode == 0 else f"FAILED (pytest exit {done.returncode})",
+        error=PYTEST_ERRORS.get(done.returncode, f"FAILED (pytest exit {done.returncode})"),
         output=done.stdout,
     )
 

@@ -33,6 +33,9 @@ _DEFAULT_REMEDY = (
 _DEEP = 20_000
 """Recursion limit while the fault is looked for: the search nests deeper than the C pickler."""
 
+_ATTRIBUTES = ("__wrapped__", "__func__", "__self__", "cell_contents", "func", "args", "keywords")
+"""What reductions take apart: jitted functions, methods, cells and partial functions."""
+
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
@@ -72,7 +75,7 @@ def find_fault(pickler: Pickler, obj: Any) -> Fault | None:
     except Exception as error:
         return Fault(
             path=search.path(),
-            type_name=_type_name(search.culprit),
+            type_name=getattr(error, "type_name", None) or _type_name(search.culprit),
             reason=str(error).strip() or type(error).__name__,
         )
     finally:
@@ -149,7 +152,7 @@ def _with_parts(trail: list[Any], states: dict[int, Any]) -> Iterator[tuple[Any,
         part: str | None = None
         if id(obj) in states:
             part = "state"
-        elif before_part == "state" and type(before) is tuple and type(obj) is dict:
+        elif before_part == "state" and type(before) is tuple and _continues(before, obj):
             part = "state"
         elif before_part is None and before is not None and _is_args(before, obj):
             part = "args"
@@ -161,21 +164,29 @@ def _is_args(owner: Any, obj: Any) -> bool:
     return type(obj) is tuple and type(owner) not in _CONTAINERS
 
 
+def _continues(state: tuple[Any, ...], obj: Any) -> bool:
+    """Say whether ``obj``, inside a state, is a state too: slots, or the state of a record."""
+    is_record = bool(state) and isinstance(state[0], str) and "/" in state[0]
+    return type(obj) is dict or (is_record and type(obj) is tuple)
+
+
 def _step(parent: Any, part: str | None, owner: Any, child: Any) -> str:
     if part == "args":
-        return _argument(owner, parent, child)
+        return _attribute(owner, child)
     if isinstance(parent, Mapping):
         key = next((key for key, value in parent.items() if value is child), child)
         attribute = part == "state" and isinstance(key, str) and key.isidentifier()
         return f".{key}" if attribute else f"[{key!r:.80}]"
+    if part == "state":
+        return _attribute(owner, child)
     if isinstance(parent, Sequence):
         return next((f"[{i}]" for i, item in enumerate(parent) if item is child), "")
     return ".__class__" if isinstance(child, type) else ""
 
 
-def _argument(owner: Any, args: tuple[Any, ...], child: Any) -> str:
+def _attribute(owner: Any, child: Any) -> str:
     """Return the attribute of ``owner`` that ``child`` is, where it is one."""
-    for name in ("__wrapped__", "__func__", "__self__", "cell_contents", *_fields(owner)):
+    for name in (*_ATTRIBUTES, *_fields(owner)):
         try:
             value = getattr(owner, name, None)
         except Exception:  # noqa: BLE001 a user's property may raise anything

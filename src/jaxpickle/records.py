@@ -125,9 +125,15 @@ def corrupt(tag: str, why: str) -> CorruptError:
 
 
 def _find(tag: Any, table: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
+    """Return the function for a tag that was not met before, and remember it."""
     name = tag.partition("/")[0] if isinstance(tag, str) else None
     if name in _FAMILIES:
-        importlib.import_module(f"jaxpickle.families.{_FAMILIES[name]}")
+        try:
+            importlib.import_module(f"jaxpickle.families.{_FAMILIES[name]}")
+        except ImportError as error:
+            from jaxpickle.families import without_jax
+
+            table[tag] = without_jax.stand_in(tag, error)
     try:
         return table[tag]
     except (KeyError, TypeError):

@@ -111,7 +111,7 @@ def spelled(text: str) -> str:
 def _reduce_dtype(dtype: DType) -> Reduced:
     description = describe_dtype(dtype)
     if description is dtype:
-        return dtype.__reduce__()  # type: ignore[return-value]
+        return dtype.__reduce__()  # type: ignore[no-any-return]
     return describe("dtype/1", description)
 
 
@@ -218,7 +218,8 @@ def _ml_dtype(name: str) -> DType:
     scalar = getattr(module, name.removeprefix(">"))
     if not (isinstance(scalar, type) and issubclass(scalar, np.generic)):
         raise TypeError(f"ml_dtypes.{name} is no dtype")
-    return np.dtype(scalar).newbyteorder(">" if name.startswith(">") else "<")
+    dtype = np.dtype(scalar)
+    return dtype.newbyteorder(">") if name.startswith(">") else dtype
 
 
 def _jax_float0() -> DType:
@@ -254,7 +255,7 @@ def _build_typed(kind: Any, base: Any) -> DType:
 
 
 def _build_metadata(base: Any, metadata: dict[str, Any]) -> DType:
-    return np.dtype(build_dtype(base), metadata=metadata)  # type: ignore[call-overload,no-any-return]
+    return np.dtype(build_dtype(base), metadata=metadata)
 
 
 _BUILDERS: dict[str, Callable[..., DType]] = {

@@ -148,6 +148,7 @@ def _reduce_scalar(scalar: np.generic) -> Reduced:
 
 @builds("scalar/1")
 def _build_scalar(dtype: Any, data: Any, cls: Any = None) -> Any:
+    scalar: Any
     if dtype is None:
         if not isinstance(data, np.ndarray) or data.shape != ():
             raise corrupt("scalar/1", f"holds no scalar: {data!r:.80}")
@@ -243,9 +244,9 @@ def own_reduction(obj: Any) -> Reduced | None:
     return _without_private_names(obj.__reduce_ex__(2))
 
 
-def _without_private_names(reduced: Any) -> Any:
+def _without_private_names(reduced: Any) -> Reduced:
     if not isinstance(reduced, tuple) or len(reduced) < 2:
-        return reduced
+        return reduced  # type: ignore[no-any-return]
     make, args, *rest = reduced
     if make is _RECONSTRUCT:
         return build, ("ndarray_subclass/1", args[0]), *rest
@@ -253,4 +254,4 @@ def _without_private_names(reduced: Any) -> Any:
         cls, data_cls, shape, code = args
         data = np.ndarray.__new__(data_cls, shape, code)
         return build, ("masked_array/1", cls, data, np.zeros(shape, bool)), *rest
-    return reduced
+    return reduced  # type: ignore[no-any-return]

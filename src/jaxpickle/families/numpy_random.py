@@ -103,16 +103,14 @@ def _build_seed_sequence(
     if not (isinstance(cls, type) and issubclass(cls, SeedSequence)) or entropy is None:
         raise corrupt("seed_sequence/1", f"is no seed sequence: {cls!r:.80} of {entropy!r:.80}")
     try:
-        return cls(
-            entropy, spawn_key=spawn_key, pool_size=pool_size, n_children_spawned=n_children
-        )
+        return cls(entropy, spawn_key=spawn_key, pool_size=pool_size, n_children_spawned=n_children)
     except (TypeError, ValueError) as error:
         raise corrupt("seed_sequence/1", f"is no seed sequence: {error}") from error
 
 
 def _legacy_seeded() -> Any:
     """Return a bit generator without a seed sequence, which only `RandomState(seed)` makes."""
-    return RandomState(0)._bit_generator  # type: ignore[attr-defined]
+    return RandomState(0)._bit_generator
 
 
 def _spelled(state: Any) -> Any:

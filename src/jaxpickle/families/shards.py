@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 
 from typing import Any
 
@@ -13,19 +12,17 @@ from jax.sharding import NamedSharding, SingleDeviceSharding
 
 from jaxpickle._jax import arrays as private
 from jaxpickle.errors import PicklingError, PlacementError
-from jaxpickle.families.buffers import aligned, as_bytes, empty_aligned, pack
+from jaxpickle.families.buffers import as_bytes, pack
+from jaxpickle.families.parts import Bounds, Host, Parts, bounds_of, host_array, whole
 from jaxpickle.placements.resolver import Place
 from jaxpickle.placements.session import warn_once
-from jaxpickle.records import corrupt
 
-__all__ = ["build", "describe", "host_view"]
+__all__ = ["PARTIAL", "build", "describe", "host_view"]
 
-Host = np.ndarray[Any, Any]
 Order = tuple[int, ...]
-Bounds = tuple[tuple[int, int], ...]
-"""The part of the whole that a shard is: start and stop in each dimension."""
 
-_PARTIAL = "partial"
+PARTIAL = "partial"
+"""Marks the shards of an array of partial sums, of which each device has its own."""
 
 
 def describe(array: Any) -> tuple[tuple[Any, ...], Order | None]:
@@ -54,7 +51,7 @@ def describe(array: Any) -> tuple[tuple[Any, ...], Order | None]:
     views = [(bounds, *host_view(data)) for bounds, data in parts]
     layout = views[0][2] if views else None
     if _is_partial(array.sharding):
-        return (_PARTIAL, *(pack(as_bytes(host)) for _, host, _ in views)), layout
+        return (PARTIAL, *(pack(as_bytes(host)) for _, host, _ in views)), layout
     return tuple((bounds, pack(as_bytes(host))) for bounds, host, _ in views), layout
 
 
@@ -88,12 +85,12 @@ def build(tag: str, aval: Any, place: Place, data: Any) -> jax.Array:
     """
     sharding = place.sharding
     indices = sharding.devices_indices_map(aval.shape)
-    if type(data) is tuple and data[:1] == (_PARTIAL,):
+    if type(data) is tuple and data[:1] == (PARTIAL,):
         hosts = _partial_hosts(tag, aval, sharding, data[1:])
     else:
-        parts = data if type(data) is tuple else ((_whole(aval.shape), data),)
-        source = _Parts(tag, aval, parts)
-        hosts = [source.read(_bounds(index, aval.shape)) for index in indices.values()]
+        saved = data if type(data) is tuple else ((whole(aval.shape), data),)
+        parts = Parts(tag, aval.shape, aval.dtype, saved)
+        hosts = [parts.read(bounds_of(index, aval.shape)) for index in indices.values()]
     if isinstance(sharding, NamedSharding):
         aval = private.sharded_aval(aval, sharding)
     if place.layout is not None:
@@ -101,55 +98,13 @@ def build(tag: str, aval: Any, place: Place, data: Any) -> jax.Array:
     return private.make_array(aval, sharding, hosts, list(indices), place.committed)
 
 
-class _Parts:
-    """The saved parts of one array, from which the part of any device can be read."""
-
-    def __init__(self, tag: str, aval: Any, parts: tuple[Any, ...]) -> None:
-        self._tag = tag
-        self._aval = aval
-        self._hosts: dict[Bounds, Host] = {}
-        for bounds, data in parts:
-            self._hosts[self._checked(bounds)] = _host(tag, aval.dtype, _shape(bounds), data)
-        self._saved = list(self._hosts.items())
-
-    def read(self, bounds: Bounds) -> Host:
-        """Return the part within ``bounds``: a saved one as it is, or joined of several."""
-        host = self._hosts.get(bounds)
-        if host is None:
-            host = self._hosts[bounds] = self._joined(bounds)
-        return host
-
-    def _joined(self, bounds: Bounds) -> Host:
-        shape, dtype = _shape(bounds), self._aval.dtype
-        whole = empty_aligned(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
-        filled = 0
-        for saved, host in self._saved:
-            common = _common(bounds, saved)
-            if common is not None:
-                whole[_within(common, bounds)] = host[_within(common, saved)]
-                filled += math.prod(_shape(common))
-        if filled != whole.size:
-            raise corrupt(self._tag, "lacks a part of its array")
-        return whole
-
-    def _checked(self, bounds: Any) -> Bounds:
-        shape = self._aval.shape
-        fits = len(bounds) == len(shape) and all(
-            0 <= start <= stop <= size
-            for (start, stop), size in zip(bounds, shape, strict=True)
-        )
-        if not fits:
-            raise corrupt(self._tag, f"has a part {bounds!r:.80} outside its shape {shape}")
-        return bounds  # type: ignore[no-any-return]
-
-
 def _distinct(array: Any) -> list[tuple[Bounds, Any]]:
     shards = array.addressable_shards
     if _is_partial(array.sharding):
-        return [(_bounds(shard.index, array.shape), shard.data) for shard in shards]
+        return [(bounds_of(shard.index, array.shape), shard.data) for shard in shards]
     parts: dict[Bounds, Any] = {}
     for shard in shards:
-        parts.setdefault(_bounds(shard.index, array.shape), shard.data)
+        parts.setdefault(bounds_of(shard.index, array.shape), shard.data)
     return list(parts.items())
 
 
@@ -161,7 +116,7 @@ def _partial_hosts(tag: str, aval: Any, sharding: Any, data: tuple[Any, ...]) ->
             "pickling: jax.reshard(x, a_spec_without_unreduced_axes)"
         )
     shape = sharding.shard_shape(aval.shape)
-    return [_host(tag, aval.dtype, shape, part) for part in data]
+    return [host_array(tag, aval.dtype, shape, part) for part in data]
 
 
 def _laid_out(aval: Any, place: Place, hosts: list[Host], devices: list[Any]) -> jax.Array:
@@ -183,36 +138,5 @@ def _laid_out(aval: Any, place: Place, hosts: list[Host], devices: list[Any]) ->
     return private.join_arrays(aval, place.sharding, arrays, place.committed)
 
 
-def _host(tag: str, dtype: Any, shape: tuple[int, ...], data: Any) -> Host:
-    return aligned(data, math.prod(shape) * dtype.itemsize, tag).view(dtype).reshape(shape)
-
-
 def _is_partial(sharding: Any) -> bool:
     return isinstance(sharding, NamedSharding) and bool(sharding.spec.unreduced)
-
-
-def _bounds(index: tuple[slice, ...], shape: tuple[int, ...]) -> Bounds:
-    return tuple(part.indices(size)[:2] for part, size in zip(index, shape, strict=True))
-
-
-def _whole(shape: tuple[int, ...]) -> Bounds:
-    return tuple((0, size) for size in shape)
-
-
-def _shape(bounds: Bounds) -> tuple[int, ...]:
-    return tuple(stop - start for start, stop in bounds)
-
-
-def _common(a: Bounds, b: Bounds) -> Bounds | None:
-    common = tuple(
-        (max(a_start, b_start), min(a_stop, b_stop))
-        for (a_start, a_stop), (b_start, b_stop) in zip(a, b, strict=True)
-    )
-    return common if all(start < stop for start, stop in common) else None
-
-
-def _within(common: Bounds, outer: Bounds) -> tuple[slice, ...]:
-    return tuple(
-        slice(start - origin, stop - origin)
-        for (start, stop), (origin, _) in zip(common, outer, strict=True)
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import pickle
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ _REMEDIES = {
     "BufferedReader": "keep the file's name and open it anew in __setstate__",
     "BufferedWriter": "keep the file's name and open it anew in __setstate__",
 }
+_PicklerInPython: Any = vars(pickle)["_Pickler"]
+
 _DEFAULT_REMEDY = (
     "leave it out in the owner's __getstate__, or teach pickle about it with copyreg.pickle"
 )
@@ -83,7 +86,7 @@ def find_fault(pickler: Pickler, obj: Any) -> Fault | None:
     return None
 
 
-class _Search(pickle._Pickler):  # type: ignore[name-defined,misc]
+class _Search(_PicklerInPython):  # type: ignore[misc]
     """A pickler in Python that writes nothing and remembers where it stands.
 
     Its trail is the chain of objects being saved: the user's own, and between them the parts
@@ -123,7 +126,7 @@ class _Search(pickle._Pickler):  # type: ignore[name-defined,misc]
         steps = ["$"]
         trail = list(_with_parts(self._trail, self._states))
         owner = None
-        for (parent, part), (child, child_part) in zip(trail, trail[1:], strict=False):
+        for (parent, part), (child, child_part) in itertools.pairwise(trail):
             if part is None:
                 owner = parent
             if child_part is None:
@@ -150,9 +153,7 @@ def _with_parts(trail: list[Any], states: dict[int, Any]) -> Iterator[tuple[Any,
     before_part: str | None = None
     for obj in trail:
         part: str | None = None
-        if id(obj) in states:
-            part = "state"
-        elif before_part == "state" and type(before) is tuple and _continues(before, obj):
+        if id(obj) in states or (before_part == "state" and _continues(before, obj)):
             part = "state"
         elif before_part is None and before is not None and _is_args(before, obj):
             part = "args"
@@ -164,8 +165,10 @@ def _is_args(owner: Any, obj: Any) -> bool:
     return type(obj) is tuple and type(owner) not in _CONTAINERS
 
 
-def _continues(state: tuple[Any, ...], obj: Any) -> bool:
+def _continues(state: Any, obj: Any) -> bool:
     """Say whether ``obj``, inside a state, is a state too: slots, or the state of a record."""
+    if type(state) is not tuple:
+        return False
     is_record = bool(state) and isinstance(state[0], str) and "/" in state[0]
     return type(obj) is dict or (is_record and type(obj) is tuple)
 
@@ -189,7 +192,7 @@ def _attribute(owner: Any, child: Any) -> str:
     for name in (*_ATTRIBUTES, *_fields(owner)):
         try:
             value = getattr(owner, name, None)
-        except Exception:  # noqa: BLE001 a user's property may raise anything
+        except Exception:  # a user's property may raise anything
             continue
         if value is child:
             return f".{name}"

@@ -28,7 +28,7 @@ def impl_name(keys: Any) -> str:
     Raises:
         LookupError: it is not registered, so no other process could find it.
     """
-    impl = keys._impl
+    impl: Any = keys._impl
     if prng.prngs.get(impl.name) is not impl:
         raise LookupError(impl.name)
     return str(impl.name)

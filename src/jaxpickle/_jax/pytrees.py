@@ -48,11 +48,10 @@ def registration(cls: type) -> tuple[Any, ...] | None:
         return "dataclass", cells["data_fields"], cells["meta_fields"]
     if _maker(unflatten) == "register_static":
         return ("static",)
-    # JAX keeps no key-aware flatten function, but the flatten function that it derives from
-    # one closes over it.
-    derived = _maker(flatten) == "register_pytree_with_keys"
-    with_keys = _cells(flatten).get("flatten_with_keys") if derived else None
-    if _is_class_protocol(cls, with_keys or flatten, unflatten):
+    with_keys = _cells(flatten).get("flatten_with_keys")
+    if with_keys is None or _maker(flatten) != "register_pytree_with_keys":
+        with_keys = keyed_flatten(cls, flatten)
+    if _is_class_protocol(cls, unflatten, with_keys or flatten):
         return "methods", with_keys is not None
     return "functions", flatten, unflatten, with_keys
 
@@ -97,12 +96,14 @@ def _maker(function: Any) -> str:
     return str(function.__qualname__).partition(".")[0].lstrip("_")
 
 
-def _is_class_protocol(cls: type, flatten: Any, unflatten: Any) -> bool:
+def _is_class_protocol(cls: type, unflatten: Any, flatten: Any) -> bool:
     """Say whether the class was registered by its own tree_flatten and tree_unflatten."""
-    if not isinstance(flatten, operator.methodcaller):
-        return False
     own = getattr(cls, "tree_unflatten", None)
-    return getattr(unflatten, "__func__", unflatten) is getattr(own, "__func__", own)
+    if getattr(unflatten, "__func__", unflatten) is not getattr(own, "__func__", own):
+        return False
+    keyed = getattr(cls, "tree_flatten_with_keys", None)
+    seen = getattr(flatten, "__code__", None)
+    return isinstance(flatten, operator.methodcaller) or seen is getattr(keyed, "__code__", seen)
 
 
 def _cells(function: Any) -> dict[str, Any]:

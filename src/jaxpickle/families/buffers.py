@@ -47,7 +47,7 @@ class Buffer:
             mutable = (True,) if self.view.flags.writeable else ()
             return build, ("buffer/1", self.view.tobytes(), *mutable)
         view = _writable(self.view) if in_band else self.view
-        return build, ("buffer/1", pickle.PickleBuffer(view))
+        return build, ("buffer/1", pickle.PickleBuffer(memoryview(view)))
 
 
 @builds("buffer/1")

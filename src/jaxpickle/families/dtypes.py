@@ -4,7 +4,8 @@ A description is one of
 
 - a name: ``"float32"``, ``"bfloat16"``, ``"float0"``; or numpy's own code where the name would
   not tell all: ``">f4"``, ``"<M8[ns]"``, ``"|S5"``
-- ``("struct", names, formats, offsets, titles, itemsize, aligned)``
+- ``("struct", names, formats, offsets, titles, itemsize, aligned)``, the names as JSON: CPython
+  has several objects of one character, and none that only a record could use
 - ``("subarray", base, shape)``
 - ``("string", coerce)`` and ``("string", coerce, na_object)``
 - ``("typed", type or code, base)``: scalars of another type, as ``numpy.record``
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -99,7 +101,10 @@ def build_dtype(description: Any) -> DType:
 
 @functools.cache
 def spelled(text: str) -> str:
-    """Return one string per process that equals ``text`` and that only records use.
+    """Return the one string per process that equals ``text`` and that only records use.
+
+    Args:
+        text: none, or more than one character.
 
     Pickle stores one object once, and strings that equal a literal are often one object: a
     record that wrote numpy's or the user's own string would have other bytes when they are.
@@ -164,15 +169,15 @@ def _describe_struct(dtype: DType) -> Any:
     fields = [dtype.fields[name] for name in dtype.names]
     formats = tuple(describe_dtype(field[0]) for field in fields)
     offsets = tuple(field[1] for field in fields)
-    titles = tuple(_title(*field) for field in fields)
+    titles = [field[2] if len(field) > 2 else None for field in fields]
     if dtype.type is np.void and (dtype.names, dtype.itemsize, formats) == _FLOAT0_PARTS:
         return spelled("float0")
     struct = (
         spelled("struct"),
-        tuple(map(spelled, dtype.names)),
+        spelled(json.dumps(dtype.names)),
         formats,
         offsets,
-        None if titles == (None,) * len(titles) else titles,
+        _describe_titles(titles),
         dtype.itemsize,
         dtype.isalignedstruct,
     )
@@ -185,8 +190,10 @@ def _describe_struct(dtype: DType) -> Any:
 _FLOAT0_PARTS = (("float0",), 0, ("|V0",))
 
 
-def _title(_dtype: DType, _offset: int, title: Any = None) -> Any:
-    return spelled(title) if type(title) is str else title
+def _describe_titles(titles: list[Any]) -> Any:
+    if any(title is not None and type(title) is not str for title in titles):
+        return tuple(titles)
+    return spelled(json.dumps(titles)) if any(title is not None for title in titles) else None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -231,14 +238,17 @@ def _jax_float0() -> DType:
 def _build_struct(
     names: Any, formats: Any, offsets: Any, titles: Any, itemsize: int, aligned: bool
 ) -> DType:
+    names = json.loads(names)
+    if not len(names) == len(formats) == len(offsets):
+        raise ValueError(f"{len(names)} names of {len(formats)} fields")
     spec = {
-        "names": list(names),
+        "names": names,
         "formats": [build_dtype(format_) for format_ in formats],
         "offsets": list(offsets),
         "itemsize": itemsize,
     }
     if titles is not None:
-        spec["titles"] = list(titles)
+        spec["titles"] = json.loads(titles) if type(titles) is str else list(titles)
     return np.dtype(spec, align=aligned)  # type: ignore[call-overload,no-any-return]
 
 

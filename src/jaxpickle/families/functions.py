@@ -15,7 +15,7 @@ __all__: list[str] = []
 
 
 @describes(private.JitFunction)
-def _describe_jit(function: Any) -> Reduced | str:
+def _describe_jit(function: Any) -> Reduced:
     by_reference = _by_reference(function)
     if by_reference is not None:
         return by_reference

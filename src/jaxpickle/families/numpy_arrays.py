@@ -42,13 +42,13 @@ _PROTOCOL = ("__reduce__", "__reduce_ex__", "__setstate__")
 @describes(np.ndarray)
 def _reduce_array(array: Array) -> Reduced:
     flags = array.flags
-    order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
-    layout = describe_dtype(array.dtype), array.shape, order
+    fortran = flags.f_contiguous and not flags.c_contiguous
+    layout = describe_dtype(array.dtype), array.shape, fortran
     if array.dtype.hasobject:
         # Filled after it is built: its elements may refer to it.
-        state = ("ndarray/1", _elements(array, order), flags.writeable)
+        state = ("ndarray/1", _elements(array, fortran), flags.writeable)
         return *describe("ndarray/1", *layout, True, None), state, None, None, fill
-    return describe("ndarray/1", *layout, flags.writeable, _data(array, order))
+    return describe("ndarray/1", *layout, flags.writeable, _data(array, fortran))
 
 
 @describes(np.memmap)
@@ -56,32 +56,47 @@ def _reduce_memmap(array: Array) -> Reduced:
     return _reduce_array(array.view(np.ndarray))
 
 
-def _data(array: Array, order: str) -> Any:
+def _data(array: Array, fortran: bool) -> Any:
     if array.nbytes == 0:
         return b""
-    if order == "F":
-        return pack(as_bytes(array.T))
-    return pack(as_bytes(array if array.flags.c_contiguous else array.copy(order="C")))
+    if fortran:
+        array = array.T
+    elif not array.flags.c_contiguous:
+        array = array.copy(order="C")
+    memory = as_bytes(array)
+    return _small(memory.tobytes()) if memory.nbytes < IN_BAND else pack(memory)
 
 
-def _elements(array: Array, order: Any) -> Any:
-    """Return the elements of an array of objects or strings; for fields, an array of each."""
-    if array.dtype.names is None:
-        return array.ravel(order).tolist()
-    return tuple(array[name] for name in array.dtype.names)
+def _small(data: bytes) -> bytes | int:
+    """Return ``data``, a single byte as a number.
+
+    CPython may have one object for all equal single bytes: one of a record and one of the
+    user's would be stored as one object in one process, and as two in another.
+    """
+    return data[0] if len(data) == 1 else data
+
+
+def _elements(array: Array, fortran: bool) -> Any:
+    """Return what an array holds by reference: objects, texts, or an array for each field."""
+    if array.dtype.names is not None:
+        return tuple(array[name] for name in array.dtype.names)
+    elements = array.ravel("F" if fortran else "C").tolist()
+    return elements if array.dtype.kind == "O" else texts.join(elements)
 
 
 @builds("ndarray/1")
-def _build_array(dtype: Any, shape: Any, order: Any, writable: bool, data: Any) -> Array:
+def _build_array(dtype: Any, shape: Any, fortran: bool, writable: bool, data: Any) -> Array:
     dtype = build_dtype(dtype)
-    if order not in ("C", "F") or dtype.hasobject is not (data is None):
-        raise corrupt("ndarray/1", f"is no array: {dtype!s:.80} in order {order!r:.80}")
+    if dtype.hasobject is not (data is None):
+        raise corrupt("ndarray/1", f"holds no data of dtype {dtype!s:.80}")
     if type(shape) is not tuple or not all(type(n) is int and n >= 0 for n in shape):
         raise corrupt("ndarray/1", f"has no shape: {shape!r:.80}")
+    order: Any = "F" if fortran else "C"
     try:
         if data is None:
             return np.zeros(shape, dtype, order)
-        array = _over(data, dtype, shape, order, bool(writable))
+        data = bytes((data,)) if type(data) is int else data
+        array = _over(data, dtype, shape, order, writable)
     except (TypeError, ValueError, OverflowError) as error:
         raise corrupt("ndarray/1", f"is no array: {error}") from error
     if not writable:

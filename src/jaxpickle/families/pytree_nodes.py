@@ -67,5 +67,3 @@ def _register_functions(cls: type, flatten: Any, unflatten: Any, with_keys: Any)
         jax.tree_util.register_pytree_node(cls, flatten, unflatten)
     else:
         jax.tree_util.register_pytree_with_keys(cls, with_keys, unflatten, flatten)
-
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from typing import Any
 
 import jax
@@ -65,9 +64,8 @@ def host_view(array: Any) -> tuple[Host, Order | None]:
     if host.ndim < 2:
         return host, None
     order = private.major_to_minor(array, host)
-    if order == tuple(range(host.ndim)):
-        order = None
-    return (host if host.flags.c_contiguous else np.ascontiguousarray(host)), order
+    unusual = order != tuple(range(host.ndim))
+    return np.ascontiguousarray(host), order if unusual else None
 
 
 def build(tag: str, aval: Any, place: Place, data: Any) -> jax.Array:

@@ -31,7 +31,7 @@ def stand_in(tag: str, error: ImportError) -> Callable[..., Any]:
     """
     if _jax_can_be_imported():
         raise error
-    builder = _BUILDERS.get(tag)
+    builder: Callable[..., Any] | None = _BUILDERS.get(tag)
     if builder is None:
         name = tag.partition("/")[0].replace("_", " ")
         raise UnpicklingError(
@@ -60,7 +60,7 @@ def _ref(impl: str | None, kind: tuple[Any, ...], place: Any, data: Any) -> np.n
     return _array(kind, place, data)
 
 
-_BUILDERS = {"array/1": _array, "key/1": _keys, "ref/1": _ref}
+_BUILDERS: dict[str, Callable[..., Any]] = {"array/1": _array, "key/1": _keys, "ref/1": _ref}
 
 
 def _jax_can_be_imported() -> bool:

@@ -11,14 +11,20 @@ import jax.extend.backend as jax_backend
 from jaxpickle.errors import MissingDeviceError
 from jaxpickle.placements import names
 
-__all__ = ["available", "default_device", "find", "local_devices", "memory_kind", "missing", "name_of"]
-
-Device = jax.Device
+__all__ = [
+    "available",
+    "default_device",
+    "find",
+    "local_devices",
+    "memory_kind",
+    "missing",
+    "name_of",
+]
 
 _GPUS = ("cuda", "rocm")
 
 
-def local_devices(platform: str) -> tuple[Device, ...]:
+def local_devices(platform: str) -> tuple[jax.Device, ...]:
     """Return this process's own devices of a platform, in order; none where it has none."""
     try:
         return tuple(jax.local_devices(backend=platform))
@@ -32,12 +38,12 @@ def available() -> list[str]:
     return [f"{p}:{i}" for p in dict.fromkeys(platforms) for i in range(len(local_devices(p)))]
 
 
-def default_device() -> Device:
+def default_device() -> jax.Device:
     """Return the device where JAX puts new arrays now, ``jax.default_device`` included."""
     return jax_backend.get_default_device()
 
 
-def find(name: str) -> Device:
+def find(name: str) -> jax.Device:
     """Return the device of this process that has a name.
 
     Args:
@@ -68,7 +74,7 @@ def missing(wanted: list[str], why: str = "") -> MissingDeviceError:
 
 
 @functools.cache
-def name_of(device: Device) -> str | None:
+def name_of(device: jax.Device) -> str | None:
     """Return the local name of a device, or None where another process owns it."""
     platform = _platform(device.client)
     devices = local_devices(platform)
@@ -78,7 +84,7 @@ def name_of(device: Device) -> str | None:
 
 
 @functools.cache
-def memory_kind(device: Device, kind: str | None) -> str | None:
+def memory_kind(device: jax.Device, kind: str | None) -> str | None:
     """Return the memory kind that a saved one means on ``device``.
 
     Args:
@@ -89,7 +95,7 @@ def memory_kind(device: Device, kind: str | None) -> str | None:
         The kind, or None where the device does not have it.
     """
     if kind == "default":
-        return device.default_memory().kind
+        return str(device.default_memory().kind)
     return kind if kind in {memory.kind for memory in device.addressable_memories()} else None
 
 

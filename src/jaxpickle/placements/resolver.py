@@ -98,7 +98,7 @@ class Resolver:
             place = self._known[saved] = self._place(SavedArray(*saved))
         if self._relays and isinstance(place.sharding, NamedSharding):
             return place._replace(sharding=specs.fitted(place.sharding, shape))
-        return place  # type: ignore[no-any-return]
+        return place
 
     def names(self) -> dict[str, jax.Device]:
         """Return every name that resolves here, with the device that it becomes."""
@@ -182,7 +182,8 @@ class Resolver:
             MissingDeviceError: some are missing, and that is an error.
             PlacementError: they go neither one to one nor all to one, or to two platforms.
         """
-        landed, absent = [], []
+        landed: list[jax.Device] = []
+        absent: list[str] = []
         for name in device_names:
             try:
                 landed.append((self._ruled(name) or Landing(here.find(name))).device)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxpickle.placements import names
 
@@ -38,59 +38,53 @@ class Landing(NamedTuple):
     committed: bool | None = None
 
 
-class Rule(Protocol):
-    """One form of ``devices=``."""
+class Rule:
+    """One form of ``devices=``; where it has no say, it passes."""
 
     def device(self, name: str) -> Landing | None:
         """Return where a saved device goes, or None where this rule has no say."""
-        ...
+        return None
 
     def mesh(self, axes: tuple[Any, ...]) -> Mesh | None:
         """Return the mesh that one with these axis names becomes, or None."""
-        ...
+        return None
 
 
 @dataclass(frozen=True)
-class ByName:
+class ByName(Rule):
     """A mapping: exact names first, then the globs in the order given."""
 
     exact: tuple[tuple[str, Any], ...]
     globs: tuple[tuple[str, Any], ...]
 
     def device(self, name: str) -> Landing | None:
+        """Return what the first matching key says; the array keeps its commitment."""
         for key, target in (*self.exact, *self.globs):
             if names.matches(key, name):
                 return _landing(target, name)
         return None
 
-    def mesh(self, axes: tuple[Any, ...]) -> Mesh | None:
-        return None
-
 
 @dataclass(frozen=True)
-class Everything:
+class Everything(Rule):
     """One device or its name: all goes there, committed."""
 
     target: Any
 
     def device(self, name: str) -> Landing | None:
+        """Return the one device."""
         landing = _landing(self.target, name)
         return landing if landing.committed is False else Landing(landing.device, True)
 
-    def mesh(self, axes: tuple[Any, ...]) -> Mesh | None:
-        return None
-
 
 @dataclass(frozen=True)
-class OntoMesh:
+class OntoMesh(Rule):
     """A mesh: every saved mesh that shares an axis name with it becomes this one."""
 
     target: Mesh
 
-    def device(self, name: str) -> Landing | None:
-        return None
-
     def mesh(self, axes: tuple[Any, ...]) -> Mesh | None:
+        """Return the mesh, if it has one of the axes."""
         return self.target if set(axes) & set(self.target.axis_names) else None
 
 
@@ -118,7 +112,8 @@ def parse(devices: Any) -> tuple[Rule, ...]:
 
 
 def _by_name(devices: Mapping[Any, Any]) -> ByName:
-    exact, globs = [], []
+    exact: list[tuple[str, Any]] = []
+    globs: list[tuple[str, Any]] = []
     for key, target in devices.items():
         name = _checked_key(key)
         pair = (name, _checked_target(target, in_mapping=True))

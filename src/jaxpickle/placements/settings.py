@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jaxpickle.placements import rules
 
@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLE", "Devices", "Settings"]
 
-if TYPE_CHECKING:
-    Devices = Mapping[str, str | jax.Device] | str | jax.Device | Mesh | None
-else:
-    Devices = Any
+Devices: TypeAlias = "Mapping[str, str | jax.Device] | str | jax.Device | Mesh | None"
+"""What ``devices=`` takes."""
 
 
 @dataclass(frozen=True)

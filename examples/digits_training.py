@@ -1,4 +1,7 @@
-"""A training run as one object: model, optimizer, keys, compiled step, mesh, data and history."""
+"""A training run as one object: mesh, data, model, optimizer, keys, compiled step and history.
+
+Ordinary classes, written without a thought of pickling.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-SIZES = (64, 256, 128, 10)
-KEEP = 0.8  # of the units of a hidden layer, at random in each step
+SIZES = (64, 128, 10)
+KEPT = 0.9  # of the hidden units, chosen anew in each step
 
 
 @jax.tree_util.register_dataclass
@@ -31,16 +35,15 @@ class Layer:
 @jax.tree_util.register_dataclass
 @dataclass
 class Model:
-    """Dense layers with dropout between them."""
+    """Dense layers, with dropout before the last."""
 
     layers: list[Layer]
 
     def __call__(self, x: jax.Array, key: jax.Array) -> jax.Array:
         *hidden, last = self.layers
-        for layer, layer_key in zip(hidden, jax.random.split(key, len(hidden)), strict=True):
+        for layer in hidden:
             x = jnp.tanh(layer(x))
-            x = jnp.where(jax.random.bernoulli(layer_key, KEEP, x.shape), x / KEEP, 0)
-        return last(x)
+        return last(jnp.where(jax.random.bernoulli(key, KEPT, x.shape), x / KEPT, 0))
 
 
 @jax.tree_util.register_dataclass
@@ -53,72 +56,73 @@ class State:
     key: jax.Array
 
 
+Step = Callable[[State, jax.Array, jax.Array], tuple[State, jax.Array]]
+
+
 @dataclass
 class Training:
-    """Everything that a run needs to go on, and nothing prepared for pickling."""
+    """A run, with everything that it needs to go on."""
 
     mesh: Mesh
     images: jax.Array
     labels: jax.Array
     optimizer: optax.GradientTransformation
-    step: Callable[[State, jax.Array, jax.Array], tuple[State, jax.Array]]
+    step: Step
     state: State
-    history: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
 
     def train(self, steps: int) -> None:
-        """Takes some steps, one at a time."""
+        """Takes some steps."""
         for _ in range(steps):
-            # Many steps in flight on few cores could starve a collective: wait for each.
-            self.state, loss = jax.block_until_ready(self.step(self.state, self.images, self.labels))
-            self.history.append(float(loss))
+            # Wait for each: many steps in flight can starve each other where cores are few.
+            self.state, loss = jax.block_until_ready(
+                self.step(self.state, self.images, self.labels)
+            )
+            self.losses.append(float(loss))
 
 
-def start(mesh: Mesh, seed: int = 0) -> Training:
-    """A new run over a mesh with the axes "data" and "model"."""
-    images, labels = digits()
+def new_training(mesh: Mesh, seed: int = 0) -> Training:
+    """A run that has not begun, over a mesh with the axes "data" and "model"."""
+    optimizer = optax.adam(optax.exponential_decay(1e-2, transition_steps=10, decay_rate=0.9))
+    model = new_model(np.random.default_rng(seed))
+    state = State(model, optimizer.init(model), jax.random.key(seed))
+    places = jax.tree.map(lambda leaf: NamedSharding(mesh, by_unit(leaf)), state)
     rows = NamedSharding(mesh, P("data"))
-    optimizer = optax.chain(
-        optax.clip_by_global_norm(1.0),
-        optax.adamw(optax.cosine_decay_schedule(1e-2, decay_steps=200)),
-    )
-    model_key, key = jax.random.split(jax.random.key(seed))
-    model = new_model(model_key, mesh)
-    state = State(model, optimizer.init(model), jax.device_put(key, NamedSharding(mesh, P())))
+    images, labels = digits()
     return Training(
         mesh=mesh,
         images=jax.device_put(images, rows),
         labels=jax.device_put(labels, rows),
         optimizer=optimizer,
-        step=new_step(optimizer, rows),
-        state=state,
+        step=new_step(optimizer, rows, places),
+        state=jax.device_put(state, places),
     )
 
 
-def digits() -> tuple[Any, Any]:
-    """scikit-learn's handwritten digits, as many as eight devices can share."""
-    from sklearn.datasets import load_digits
+def digits() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """scikit-learn's handwritten digits and what they are, as many as eight devices can share."""
+    from sklearn.datasets import load_digits  # slow to import, and needed only here
 
     images, labels = load_digits(return_X_y=True)
     return images[:1792].astype("float32") / 16, labels[:1792].astype("int32")
 
 
-def new_model(key: jax.Array, mesh: Mesh) -> Model:
-    """Layers whose outputs are divided over the axis "model"."""
+def new_model(rng: np.random.Generator) -> Model:
+    """Layers with random weights."""
     layers = []
-    for fan_in, fan_out in zip(SIZES, SIZES[1:], strict=False):
-        key, layer_key = jax.random.split(key)
-        weights = jax.random.normal(layer_key, (fan_in, fan_out)) / fan_in**0.5
-        layers.append(
-            Layer(
-                jax.device_put(weights, NamedSharding(mesh, P(None, "model"))),
-                jax.device_put(jnp.zeros(fan_out), NamedSharding(mesh, P("model"))),
-            )
-        )
+    for inputs, units in zip(SIZES, SIZES[1:], strict=False):
+        weights = rng.normal(size=(inputs, units), scale=inputs**-0.5).astype("float32")
+        layers.append(Layer(jnp.asarray(weights), jnp.zeros(units)))
     return Model(layers)
 
 
-def new_step(optimizer: optax.GradientTransformation, rows: NamedSharding) -> Callable[..., Any]:
-    """The compiled step: a closure over the optimizer and a sharding, which no module names."""
+def by_unit(leaf: jax.Array) -> P:
+    """Divides what has units, which are its last dimension, over the axis "model"."""
+    return P(*[None] * (leaf.ndim - 1), "model") if leaf.ndim else P()
+
+
+def new_step(optimizer: optax.GradientTransformation, rows: NamedSharding, places: State) -> Step:
+    """The compiled step: a closure over an optimizer and shardings, which no module can name."""
 
     def loss_of(model: Model, images: jax.Array, labels: jax.Array, key: jax.Array) -> jax.Array:
         logits = jax.lax.with_sharding_constraint(model(images, key), rows)
@@ -126,9 +130,9 @@ def new_step(optimizer: optax.GradientTransformation, rows: NamedSharding) -> Ca
 
     def step(state: State, images: jax.Array, labels: jax.Array) -> tuple[State, jax.Array]:
         key, dropout_key = jax.random.split(state.key)
-        loss, grads = jax.value_and_grad(loss_of)(state.model, images, labels, dropout_key)
-        updates, optimizer_state = optimizer.update(grads, state.optimizer, state.model)
+        loss, gradients = jax.value_and_grad(loss_of)(state.model, images, labels, dropout_key)
+        updates, optimizer_state = optimizer.update(gradients, state.optimizer, state.model)
         model = optax.apply_updates(state.model, updates)
         return State(model, optimizer_state, key), loss
 
-    return jax.jit(step, donate_argnums=0)
+    return jax.jit(step, donate_argnums=0, out_shardings=(places, None))

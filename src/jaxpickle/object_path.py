@@ -170,7 +170,8 @@ def _continues(state: Any, obj: Any) -> bool:
     if type(state) is not tuple:
         return False
     is_record = bool(state) and isinstance(state[0], str) and "/" in state[0]
-    return type(obj) is dict or (is_record and type(obj) is tuple)
+    is_slots = len(state) == 2 and type(obj) is dict
+    return is_slots or (is_record and type(obj) is tuple)
 
 
 def _step(parent: Any, part: str | None, owner: Any, child: Any) -> str:

@@ -104,6 +104,33 @@ NODES = {
             lambda n: ((n.x, n.y), n.name))
         tree = Node(jnp.ones(2), jnp.zeros(2), "n")
         """,
+    "functions_of_a_closure": """
+        def make(fields):
+            class Node:
+                def __init__(self, *values): self.x, self.y = values; self.name = "n"
+            def with_keys(node):
+                return tuple((key(f), getattr(node, f)) for f in fields), None
+            def flatten(node):
+                return tuple(getattr(node, f) for f in fields), None
+            key = jax.tree_util.GetAttrKey
+            jax.tree_util.register_pytree_node(Node, flatten, lambda _, c: Node(*c), with_keys)
+            return Node
+        Node, Other = make(["x", "y"]), make(["y", "x"])
+        tree = Node(jnp.ones(2), jnp.zeros(2))
+        """,
+    "functions_of_a_partial": """
+        class Node:
+            def __init__(self, x, y, name): self.x, self.y, self.name = x, y, name
+        def flatten(node, *, keys):
+            pairs = [(jax.tree_util.GetAttrKey(f), getattr(node, f)) for f in "xy"]
+            return (pairs if keys else [leaf for _, leaf in pairs]), node.name
+        jax.tree_util.register_pytree_with_keys(
+            Node,
+            functools.partial(flatten, keys=True),
+            lambda name, leaves: Node(*leaves, name),
+            functools.partial(flatten, keys=False))
+        tree = Node(jnp.ones(2), jnp.zeros(2), "n")
+        """,
     "subclass_of_a_base_by_value": """
         class Base:
             def tree_flatten(self): return (self.x, self.y), self.name
@@ -118,20 +145,18 @@ NODES = {
     "registered_where_it_is_made": """
         class Registered:
             def __init_subclass__(cls): jax.tree_util.register_pytree_node_class(cls)
-            def tree_flatten(self): return (self.x,), None
+            def tree_flatten(self): return tuple(vars(self).values()), type(self).name
             @classmethod
-            def tree_unflatten(cls, aux, leaves): return cls(*leaves, None, None)
+            def tree_unflatten(cls, aux, leaves): return cls(*leaves)
         class Node(Registered):
-            def __init__(self, x, y, name): self.x, self.y, self.name = x, y, name
-            def tree_flatten(self): return (self.x, self.y), self.name
-            @classmethod
-            def tree_unflatten(cls, name, leaves): return cls(*leaves, name)
-        tree = Node(jnp.ones(2), jnp.zeros(2), "n")
+            name = "n"
+            def __init__(self, x, y): self.x, self.y = x, y
+        tree = Node(jnp.ones(2), jnp.zeros(2))
         """,
 }
 
 START = """
-import dataclasses, pickle, jax, jax.numpy as jnp, jaxpickle
+import dataclasses, functools, jax, jax.numpy as jnp, jaxpickle
 """
 
 # What a tree looks like to JAX; it must be the same where it was made and where it arrived.
@@ -305,15 +330,18 @@ def test_a_class_by_reference_stays_itself(worker1: Worker, tmp_path_factory: py
 FORGED = """
 import sys, jaxpickle
 from jaxpickle.families import by_value
+good = jaxpickle.dumps(lambda: 1)
 by_value._HERE = "3.5"
 {definition}
-result = jaxpickle.dumps(obj)
+result = good, jaxpickle.dumps(obj)
 """
 
 REFUSED = """
 import sys, jaxpickle, jaxpickle.unpickler, jaxpickle.families.by_value
 made = []
 sys.addaudithook(lambda event, args: made.append(args) if event == "code.__new__" else None)
+assert jaxpickle.loads(blobs["good"])() == 1 and len(made) == 1, "the hook sees code being built"
+made.clear()
 def load():
     try:
         jaxpickle.loads(blobs["data"])
@@ -331,13 +359,13 @@ result = error.names, error.available, str(error)
         ("function", "def function(): return 1\nobj = [function]"),
         ("<lambda>", "obj = {'f': lambda: 1}"),
         ("Made", "class Made:\n    def method(self): return 1\nobj = Made()"),
-        ("Made", "class Made:\n    def method(self): return 1\nobj = Made().method"),
+        ("Made.method", "class Made:\n    def method(self): return 1\nobj = Made().method"),
     ],
 )
 def test_code_of_another_python_is_refused_before_it_is_built(name: str, definition: str) -> None:
     """A function or class by value from another Python raises before any code object is made."""
-    data = fresh.run(FORGED.format(definition=definition))
-    names, available, text = fresh.run(REFUSED, blobs={"data": data})
+    good, data = fresh.run(FORGED.format(definition=definition))
+    names, available, text = fresh.run(REFUSED, blobs={"good": good, "data": data})
     assert names == (name, "3.5")
     assert available[0].startswith("3.1")
     assert name in text

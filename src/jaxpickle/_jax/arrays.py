@@ -25,6 +25,7 @@ __all__ = [
     "abstract_value",
     "host_view",
     "join_arrays",
+    "major_to_minor",
     "make_array",
     "ref_value",
     "sharded_aval",

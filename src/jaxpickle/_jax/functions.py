@@ -44,14 +44,14 @@ def jit_parts(function: Any) -> tuple[Any, dict[str, Any]]:
         "inline": info.inline,
         "compiler_options": dict(info.compiler_options_kvs),
     }
-    defaults = jit_defaults()
+    defaults = _defaults()
     return function.__wrapped__, {
         name: value for name, value in options.items() if value != defaults[name]
     }
 
 
 @functools.cache
-def jit_defaults() -> dict[str, Any]:
+def _defaults() -> dict[str, Any]:
     """Return what the options of a plain ``jax.jit`` are."""
     info = jax.jit(lambda: None)._jit_info  # type: ignore[attr-defined]
     return {

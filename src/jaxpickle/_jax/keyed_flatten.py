@@ -1,13 +1,15 @@
 """The key-aware flatten function of a pytree node class, which JAX keeps out of Python's sight.
 
-It lies in C++, where neither an attribute nor the garbage collector leads to it.  But when JAX
-flattens an instance by it, a profiler sees the call, and a call holds all that a function is.
+It lies in C++, where neither an attribute nor the garbage collector leads to it.  But a
+profiler sees the call when JAX flattens an instance, and a call knows all that makes a function.
 """
 
 from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from jax._src import tree_util
@@ -15,7 +17,7 @@ from jax._src import tree_util
 __all__ = ["keyed_flatten"]
 
 
-def keyed_flatten(cls: type, flatten: Any) -> types.FunctionType | None:
+def keyed_flatten(cls: type, flatten: Callable[[Any], Any]) -> types.FunctionType | None:
     """Return the function that flattens instances of ``cls`` with their keys.
 
     Args:
@@ -29,44 +31,57 @@ def keyed_flatten(cls: type, flatten: Any) -> types.FunctionType | None:
         probe = object.__new__(cls)
     except TypeError:
         return None
-    function = _first_call(probe)
-    if function is None or function.__code__ is getattr(flatten, "__code__", None):
+    keyed = _first_call(tree_util.default_registry.flatten_one_level_with_keys, probe)
+    if keyed is None or keyed.is_same(_first_call(flatten, probe)):
         return None
-    return function
+    return keyed.function(probe)
 
 
-def _first_call(probe: Any) -> types.FunctionType | None:
-    """Return the first Python function that JAX calls to flatten ``probe`` with keys."""
-    seen: list[types.FunctionType | None] = []
+@dataclass(frozen=True)
+class _Call:
+    """A call of a Python function: its code, and what its arguments and free variables are."""
+
+    code: types.CodeType
+    scope: dict[str, Any]
+    values: dict[str, Any]
+
+    def is_same(self, other: _Call | None) -> bool:
+        """Say whether ``other`` calls the same function with the same arguments."""
+        return (
+            other is not None
+            and self.code is other.code
+            and all(value is other.values.get(name) for name, value in self.values.items())
+        )
+
+    def function(self, argument: Any) -> types.FunctionType | None:
+        """Return the function, if ``argument`` was its first; the others become defaults."""
+        code, values = self.code, self.values
+        names = code.co_varnames
+        if not code.co_argcount or values.get(names[0]) is not argument:
+            return None
+        keywords = names[code.co_argcount :][: code.co_kwonlyargcount]
+        cells = tuple(types.CellType(values[name]) for name in code.co_freevars)
+        defaults = tuple(values[name] for name in names[1 : code.co_argcount])
+        function = types.FunctionType(code, self.scope, None, defaults, cells)
+        function.__kwdefaults__ = {name: values[name] for name in keywords}
+        function.__module__ = self.scope.get("__name__", "")
+        return function
+
+
+def _first_call(function: Callable[[Any], Any], probe: Any) -> _Call | None:
+    """Return the first call of a Python function in ``function(probe)``."""
+    seen: list[_Call] = []
 
     def see(frame: types.FrameType, event: str, _: Any) -> None:
         if event == "call" and not seen:
-            seen.append(_function_of(frame, probe))
+            seen.append(_Call(frame.f_code, frame.f_globals, dict(frame.f_locals)))
 
     outer = sys.getprofile()
     sys.setprofile(see)
     try:
-        tree_util.default_registry.flatten_one_level_with_keys(probe)
-    except Exception:
+        function(probe)
+    except Exception:  # noqa: BLE001, S110 the probe is empty: the function may well stumble
         pass
     finally:
         sys.setprofile(outer)
     return seen[0] if seen else None
-
-
-def _function_of(frame: types.FrameType, argument: Any) -> types.FunctionType | None:
-    """Return the function that ``frame`` is a call of, if ``argument`` was its first."""
-    code, values = frame.f_code, frame.f_locals
-    first, *rest = code.co_varnames[: code.co_argcount] or (None,)
-    if first is None or values.get(first) is not argument:
-        return None
-    keywords = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
-    function = types.FunctionType(
-        code,
-        frame.f_globals,
-        argdefs=tuple(values[name] for name in rest),
-        closure=tuple(types.CellType(values[name]) for name in code.co_freevars),
-    )
-    function.__kwdefaults__ = {name: values[name] for name in keywords}
-    function.__qualname__ = code.co_qualname
-    return function

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 from jax._src import tree_util
 
+from jaxpickle._jax.keyed_flatten import keyed_flatten
 from jaxpickle.errors import PicklingError
 
 __all__ = [
@@ -48,10 +49,11 @@ def registration(cls: type) -> tuple[Any, ...] | None:
         return "dataclass", cells["data_fields"], cells["meta_fields"]
     if _maker(unflatten) == "register_static":
         return ("static",)
-    with_keys = _cells(flatten).get("flatten_with_keys")
-    if with_keys is None or _maker(flatten) != "register_pytree_with_keys":
+    if _maker(flatten) == "register_pytree_with_keys":
+        with_keys = _cells(flatten)["flatten_with_keys"]
+    else:
         with_keys = keyed_flatten(cls, flatten)
-    if _is_class_protocol(cls, unflatten, with_keys or flatten):
+    if _is_class_protocol(cls, flatten, unflatten, with_keys):
         return "methods", with_keys is not None
     return "functions", flatten, unflatten, with_keys
 
@@ -96,14 +98,22 @@ def _maker(function: Any) -> str:
     return str(function.__qualname__).partition(".")[0].lstrip("_")
 
 
-def _is_class_protocol(cls: type, unflatten: Any, flatten: Any) -> bool:
+def _is_class_protocol(cls: type, flatten: Any, unflatten: Any, with_keys: Any) -> bool:
     """Say whether the class was registered by its own tree_flatten and tree_unflatten."""
     own = getattr(cls, "tree_unflatten", None)
     if getattr(unflatten, "__func__", unflatten) is not getattr(own, "__func__", own):
         return False
+    if with_keys is None:
+        return _calls_method(flatten, "tree_flatten")
     keyed = getattr(cls, "tree_flatten_with_keys", None)
-    seen = getattr(flatten, "__code__", None)
-    return isinstance(flatten, operator.methodcaller) or seen is getattr(keyed, "__code__", seen)
+    return _calls_method(with_keys, "tree_flatten_with_keys") or (
+        hasattr(keyed, "__code__") and keyed.__code__ is getattr(with_keys, "__code__", None)
+    )
+
+
+def _calls_method(function: Any, name: str) -> bool:
+    """Say whether ``function`` is the ``operator.methodcaller`` of that name."""
+    return isinstance(function, operator.methodcaller) and function.__reduce__()[1] == (name,)
 
 
 def _cells(function: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxpickle.records import Reduced, build, builds, corrupt
 
-__all__ = ["ALIGNMENT", "IN_BAND", "Buffer", "aligned", "as_bytes", "pack"]
+__all__ = ["ALIGNMENT", "IN_BAND", "Buffer", "aligned", "as_bytes", "empty_aligned", "pack"]
 
 ALIGNMENT = 64
 """XLA aliases host memory that starts on this many bytes, and copies other memory."""
@@ -46,8 +46,8 @@ class Buffer:
         if protocol < 5:
             mutable = (True,) if self.view.flags.writeable else ()
             return build, ("buffer/1", self.view.tobytes(), *mutable)
-        view = _writable(self.view) if in_band else self.view
-        return build, ("buffer/1", pickle.PickleBuffer(memoryview(view)))
+        view: Any = _writable(self.view) if in_band else self.view
+        return build, ("buffer/1", pickle.PickleBuffer(view))
 
 
 @builds("buffer/1")

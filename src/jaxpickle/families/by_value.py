@@ -10,12 +10,15 @@ import sys
 import types
 from typing import Any
 
+import cloudpickle
+
 from jaxpickle.errors import VersionError
-from jaxpickle.families import pytree_nodes
+from jaxpickle.families import pytree_nodes, skeletons
 from jaxpickle.records import Reduced, build, builds, describe, fill, fills
 
 __all__ = ["guarded"]
 
+_MAKE_CLASS = cloudpickle.cloudpickle._make_skeleton_class  # that of an Enum is another
 _HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -44,6 +47,9 @@ def guarded(obj: Any, reduced: Any) -> Any:
     guard = _Guard(obj.__qualname__)
     if isinstance(obj, types.FunctionType):
         return build, ("function/1", guard, make, *args), state, None, None, setstate
+    if make is _MAKE_CLASS:
+        meta, name, bases, first, *rest = args
+        args = (meta, name, bases, first | skeletons.namespace(obj), *rest)
     filled = ("class/1", setstate, state, pytree_nodes.registration(obj))
     return build, ("class/1", guard, make, *args), filled, None, None, fill
 
@@ -62,13 +68,20 @@ def _check_python(version: str, name: str) -> None:
 
 
 @builds("function/1")
+def _make_function(guard: None, make: Any, *args: Any) -> Any:
+    return make(*args)
+
+
 @builds("class/1")
-def _make(guard: None, make: Any, *args: Any) -> Any:
+def _make_class(guard: None, make: Any, *args: Any) -> Any:
+    if make is _MAKE_CLASS:
+        skeletons.prepare(args[3])
     return make(*args)
 
 
 @fills("class/1")
 def _fill_class(cls: type, setstate: Any, state: Any, registration: Any) -> None:
     setstate(cls, state)
+    skeletons.complete(cls, state[0])
     if registration is not None:
         pytree_nodes.register(cls, registration)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxpickle.families import describes, describes_kind
+from jaxpickle.families import describes, describes_kind, numpy_strings
 from jaxpickle.families.buffers import IN_BAND, as_bytes, pack
 from jaxpickle.families.dtypes import build_dtype, describe_dtype
 from jaxpickle.records import Reduced, build, builds, corrupt, describe, fill, fills
@@ -77,11 +77,11 @@ def _small(data: bytes) -> bytes | int:
 
 
 def _elements(array: Array, fortran: bool) -> Any:
-    """Return what an array holds by reference: objects, texts, or an array for each field."""
+    """Return what an array holds by reference: objects, texts, or an array of each field."""
     if array.dtype.names is not None:
         return tuple(array[name] for name in array.dtype.names)
     elements = array.ravel("F" if fortran else "C").tolist()
-    return elements if array.dtype.kind == "O" else texts.join(elements)
+    return elements if array.dtype.kind == "O" else numpy_strings.join(array.dtype, elements)
 
 
 @builds("ndarray/1")
@@ -137,7 +137,7 @@ def _assignments(array: Array, elements: Any) -> Iterator[tuple[Array, Array]]:
     if array.dtype.kind == "O":
         flat = np.fromiter(elements, object, len(elements))
     else:
-        flat = np.array(elements, array.dtype)
+        flat = numpy_strings.split(array.dtype, *elements)
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     yield array, flat.reshape(array.shape, order="F" if fortran else "C")
 
@@ -152,34 +152,41 @@ def _reduce_scalar(scalar: np.generic) -> Reduced:
     if own is not None:
         return own
     subclass = () if cls is kind else (cls,)
-    if isinstance(scalar, np.str_):
-        return describe("scalar/1", describe_dtype(np.dtype("U")), str(scalar), *subclass)
-    if isinstance(scalar, np.bytes_):
-        return describe("scalar/1", describe_dtype(np.dtype("S")), bytes(scalar), *subclass)
     if scalar.dtype.hasobject:
         return describe("scalar/1", None, np.asarray(scalar), *subclass)
-    return describe("scalar/1", describe_dtype(scalar.dtype), scalar.tobytes(), *subclass)
+    dtype, data = scalar.dtype, scalar.tobytes()
+    if isinstance(scalar, np.str_):
+        # The text itself: in an array, zeros at its end would be padding.
+        dtype, data = np.dtype("U"), str(scalar).encode("utf-8", "surrogatepass")
+    elif isinstance(scalar, np.bytes_):
+        dtype = np.dtype("S")
+    return describe("scalar/1", describe_dtype(dtype), _small(data), *subclass)
 
 
 @builds("scalar/1")
 def _build_scalar(dtype: Any, data: Any, cls: Any = None) -> Any:
-    scalar: Any
-    if dtype is None:
-        if not isinstance(data, np.ndarray) or data.shape != ():
-            raise corrupt("scalar/1", f"holds no scalar: {data!r:.80}")
-        scalar = data[()]
-    elif isinstance(data, str):
-        scalar = np.str_(data)
-    elif build_dtype(dtype).kind == "S":
-        scalar = np.bytes_(data)
-    else:
-        scalar = _build_array(dtype, (), "C", True, data)[()]
+    try:
+        scalar = _scalar(dtype, data)
+    except (TypeError, ValueError) as error:
+        raise corrupt("scalar/1", f"holds no scalar: {error}") from error
     if cls is None:
         return scalar
     kind = type(scalar)
     if not (isinstance(cls, type) and issubclass(cls, kind)):
         raise corrupt("scalar/1", f"names no kind of {kind.__name__}: {cls!r:.80}")
     return kind.__new__(cls, scalar)
+
+
+def _scalar(dtype: Any, data: Any) -> Any:
+    if dtype is None:
+        if not isinstance(data, np.ndarray) or data.shape != ():
+            raise ValueError(f"{data!r:.80}")
+        return data[()]
+    dtype = build_dtype(dtype)
+    if dtype.kind not in "SU":
+        return _build_array(dtype, (), False, True, data)[()]
+    data = bytes((data,)) if type(data) is int else data
+    return np.bytes_(data) if dtype.kind == "S" else np.str_(data.decode("utf-8", "surrogatepass"))
 
 
 # Subclasses
@@ -192,12 +199,9 @@ def _reduce_masked_constant(_: Masked) -> Reduced:
 
 @describes_kind(np.ma.MaskedArray)
 def _reduce_masked(array: Any) -> Reduced:
-    own = own_reduction(array)
-    if own is not None:
-        return own
     # The property `fill_value` would set the default as if it had been given.
     fields = array.data, np.ma.getmask(array), array._fill_value, array.hardmask
-    return describe("masked_array/1", type(array), *fields)
+    return own_reduction(array) or describe("masked_array/1", type(array), *fields)
 
 
 @builds("masked_array/1")
@@ -221,10 +225,8 @@ def _build_masked(
 
 @describes_kind(np.ndarray)
 def _reduce_subclass(array: Array) -> Reduced:
-    own = own_reduction(array)
-    if own is not None:
-        return own
-    return describe("ndarray_subclass/1", type(array), array.view(np.ndarray))
+    fields = type(array), array.view(np.ndarray)
+    return own_reduction(array) or describe("ndarray_subclass/1", *fields)
 
 
 @builds("ndarray_subclass/1")
@@ -261,7 +263,7 @@ def own_reduction(obj: Any) -> Reduced | None:
 
 def _without_private_names(reduced: Any) -> Reduced:
     if not isinstance(reduced, tuple) or len(reduced) < 2:
-        return reduced  # type: ignore[no-any-return]
+        return reduced
     make, args, *rest = reduced
     if make is _RECONSTRUCT:
         return build, ("ndarray_subclass/1", args[0]), *rest
@@ -269,4 +271,4 @@ def _without_private_names(reduced: Any) -> Reduced:
         cls, data_cls, shape, code = args
         data = np.ndarray.__new__(data_cls, shape, code)
         return build, ("masked_array/1", cls, data, np.zeros(shape, bool)), *rest
-    return reduced  # type: ignore[no-any-return]
+    return reduced

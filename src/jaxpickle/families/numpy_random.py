@@ -27,89 +27,101 @@ _OWN = {
         np.random.SFC64,
     )
 }
+_REFUSALS = (TypeError, ValueError, KeyError, IndexError, OverflowError)
+"""What numpy raises for fields that are no state."""
 
 
 @describes_kind(BitGenerator)
 def _reduce_bit_generator(bits: Any) -> Reduced:
-    own = own_reduction(bits)
-    if own is not None:
-        return own
     cls = type(bits)
     name = cls.__name__
     kind = spelled(name) if _OWN.get(name) is cls else cls
-    return describe("bit_generator/1", kind, _spelled(bits.state), bits.seed_seq)
+    return own_reduction(bits) or describe(
+        "bit_generator/1", kind, _spelled(bits.state), bits.seed_seq
+    )
 
 
 @builds("bit_generator/1")
 def _build_bit_generator(kind: Any, state: dict[str, Any], seed_seq: Any) -> BitGenerator:
-    cls = _OWN.get(kind, kind) if isinstance(kind, str) else kind
-    if not (isinstance(cls, type) and issubclass(cls, BitGenerator)):
-        raise corrupt("bit_generator/1", f"names no bit generator: {kind!r:.80}")
-    bits: Any = _legacy_seeded() if seed_seq is None else cls(seed_seq)
+    cls: Any = _OWN.get(kind) if isinstance(kind, str) else kind
+    _check_class("bit_generator/1", cls, BitGenerator)
     try:
+        bits: BitGenerator = _legacy_seeded() if seed_seq is None else cls(seed_seq)
         bits.state = state
-    except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
+    except _REFUSALS as error:
         raise corrupt("bit_generator/1", f"has no state of a {cls.__name__}: {error}") from error
-    return bits  # type: ignore[no-any-return]
+    return bits
 
 
 @describes_kind(Generator)
 def _reduce_generator(generator: Generator) -> Reduced:
-    own = own_reduction(generator)
-    if own is not None:
-        return own
-    return describe("generator/1", type(generator), generator.bit_generator)
+    fields = type(generator), generator.bit_generator
+    return own_reduction(generator) or describe("generator/1", *fields)
 
 
 @builds("generator/1")
 def _build_generator(cls: Any, bits: Any) -> Generator:
-    if not (isinstance(cls, type) and issubclass(cls, Generator)):
-        raise corrupt("generator/1", f"names no generator: {cls!r:.80}")
-    return cls(bits)
+    _check_class("generator/1", cls, Generator)
+    _check_class("generator/1", type(bits), BitGenerator)
+    generator: Generator = cls.__new__(cls)
+    Generator.__init__(generator, bits)  # a subclass's own may want other arguments
+    return generator
 
 
 @describes_kind(RandomState)
 def _reduce_random_state(random: Any) -> Reduced:
-    own = own_reduction(random)
-    if own is not None:
-        return own
     state = random.get_state(legacy=False)
-    gauss = state["has_gauss"], state["gauss"]
-    return describe("random_state/1", type(random), random._bit_generator, *gauss)
+    fields = type(random), random._bit_generator, state["has_gauss"], state["gauss"]
+    return own_reduction(random) or describe("random_state/1", *fields)
 
 
 @builds("random_state/1")
 def _build_random_state(cls: Any, bits: Any, has_gauss: int, gauss: float) -> RandomState:
-    if not (isinstance(cls, type) and issubclass(cls, RandomState)):
-        raise corrupt("random_state/1", f"names no random state: {cls!r:.80}")
-    random = cls(bits)
-    random.set_state({**bits.state, "has_gauss": has_gauss, "gauss": gauss})
+    _check_class("random_state/1", cls, RandomState)
+    _check_class("random_state/1", type(bits), BitGenerator)
+    random: RandomState = cls.__new__(cls)
+    RandomState.__init__(random, bits)
+    try:
+        random.set_state({**bits.state, "has_gauss": has_gauss, "gauss": gauss})
+    except _REFUSALS as error:
+        raise corrupt("random_state/1", f"has no state: {error}") from error
     return random
 
 
 @describes_kind(SeedSequence)
 def _reduce_seed_sequence(seeds: SeedSequence) -> Reduced:
-    own = own_reduction(seeds)
-    if own is not None:
-        return own
     fields = seeds.entropy, seeds.spawn_key, seeds.pool_size, seeds.n_children_spawned
-    return describe("seed_sequence/1", type(seeds), *fields)
+    return own_reduction(seeds) or describe("seed_sequence/1", type(seeds), *fields)
 
 
 @builds("seed_sequence/1")
 def _build_seed_sequence(
     cls: Any, entropy: Any, spawn_key: Any, pool_size: int, n_children: int
 ) -> SeedSequence:
-    if not (isinstance(cls, type) and issubclass(cls, SeedSequence)) or entropy is None:
-        raise corrupt("seed_sequence/1", f"is no seed sequence: {cls!r:.80} of {entropy!r:.80}")
+    _check_class("seed_sequence/1", cls, SeedSequence)
+    if entropy is None:
+        raise corrupt("seed_sequence/1", "has no entropy")
+    seeds: SeedSequence = cls.__new__(cls)
     try:
-        return cls(entropy, spawn_key=spawn_key, pool_size=pool_size, n_children_spawned=n_children)
-    except (TypeError, ValueError) as error:
+        SeedSequence.__init__(
+            seeds,
+            entropy,
+            spawn_key=spawn_key,
+            pool_size=pool_size,
+            n_children_spawned=n_children,
+        )
+    except _REFUSALS as error:
         raise corrupt("seed_sequence/1", f"is no seed sequence: {error}") from error
+    return seeds
+
+
+def _check_class(tag: str, cls: Any, base: type) -> None:
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        raise corrupt(tag, f"names no {base.__name__}: {cls!r:.80}")
 
 
 def _legacy_seeded() -> Any:
-    """Return a bit generator without a seed sequence, which only `RandomState(seed)` makes."""
+    """Return a bit generator without a seed sequence, which only ``RandomState(seed)`` makes."""
     return RandomState(0)._bit_generator
 
 

@@ -10,7 +10,7 @@ from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding, SingleDeviceSharding
 
 from jaxpickle._jax import arrays as private
-from jaxpickle.errors import PicklingError, PlacementError
+from jaxpickle.errors import PicklingError
 from jaxpickle.families.buffers import as_bytes, pack
 from jaxpickle.families.parts import Bounds, Host, Parts, bounds_of, host_array, whole
 from jaxpickle.placements.resolver import Place
@@ -79,27 +79,28 @@ def build(tag: str, aval: Any, place: Place, data: Any) -> jax.Array:
 
     Raises:
         CorruptError: the parts do not make the whole.
-        PlacementError: partial sums would have to land on other devices.
     """
     sharding = place.sharding
-    indices = sharding.devices_indices_map(aval.shape)
     if type(data) is tuple and data[:1] == (PARTIAL,):
         hosts = _partial_hosts(tag, aval, sharding, data[1:])
+        devices = list(sharding.mesh.devices.flat)
     else:
+        indices = sharding.devices_indices_map(aval.shape)
+        devices = list(indices)
         saved = data if type(data) is tuple else ((whole(aval.shape), data),)
         parts = Parts(tag, aval.shape, aval.dtype, saved)
         hosts = [parts.read(bounds_of(index, aval.shape)) for index in indices.values()]
     if isinstance(sharding, NamedSharding):
         aval = private.sharded_aval(aval, sharding)
     if place.layout is not None:
-        return _laid_out(aval, place, hosts, list(indices))
-    return private.make_array(aval, sharding, hosts, list(indices), place.committed)
+        return _laid_out(aval, place, hosts, devices)
+    return private.make_array(aval, sharding, hosts, devices, place.committed)
 
 
 def _distinct(array: Any) -> list[tuple[Bounds, Any]]:
     shards = array.addressable_shards
     if _is_partial(array.sharding):
-        return [(bounds_of(shard.index, array.shape), shard.data) for shard in shards]
+        return [((), shard.data) for shard in shards]  # JAX gives partial sums no index
     parts: dict[Bounds, Any] = {}
     for shard in shards:
         parts.setdefault(bounds_of(shard.index, array.shape), shard.data)
@@ -108,11 +109,7 @@ def _distinct(array: Any) -> list[tuple[Bounds, Any]]:
 
 def _partial_hosts(tag: str, aval: Any, sharding: Any, data: tuple[Any, ...]) -> list[Host]:
     if not _is_partial(sharding) or len(data) != sharding.num_devices:
-        raise PlacementError(
-            "an array of partial sums (a PartitionSpec with unreduced axes) keeps its values "
-            f"spread over {len(data)} devices, and cannot land on another mesh. Sum it before "
-            "pickling: jax.reshard(x, a_spec_without_unreduced_axes)"
-        )
+        raise corrupt(tag, "has partial sums that its place does not fit")
     shape = sharding.shard_shape(aval.shape)
     return [host_array(tag, aval.dtype, shape, part) for part in data]
 

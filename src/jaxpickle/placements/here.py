@@ -56,18 +56,29 @@ def find(name: str) -> jax.Device:
     devices = local_devices(platform)
     if index < len(devices):
         return devices[index]
-    raise missing([name])
+    raise missing([name], "the saved object lies on", name)
 
 
-def missing(wanted: list[str], why: str = "") -> MissingDeviceError:
-    """Return the error for devices that are not here, with the call that mends it."""
+def has(name: str) -> bool:
+    """Say whether this process has a device of a name."""
+    platform, index = names.split(name)
+    return index < len(local_devices(platform))
+
+
+def missing(wanted: list[str], why: str, key: str) -> MissingDeviceError:
+    """Return the error for devices that are not here, with the calls that mend it.
+
+    Args:
+        wanted: their names.
+        why: what needs them.
+        key: what must be sent elsewhere, as a key of a mapping.
+    """
     there = available()
     what = f"device {wanted[0]!r}" if len(wanted) == 1 else f"devices {', '.join(wanted)}"
-    example = {wanted[0]: there[0]} if len(wanted) == 1 else there[0]
     return MissingDeviceError(
-        f"{why or 'the saved object lies on'} {what}, which this process does not have; it has "
-        f"{_shortened(there)}. Say where it should go, devices={example!r}, or pass "
-        "raise_on_missing_device=False to take the default device",
+        f"{why} {what}, which this process does not have; it has {_shortened(there)}. Say where "
+        f"to go instead, jaxpickle.loads(data, devices={({key: there[0]})!r}), or take the "
+        "default device, jaxpickle.loads(data, raise_on_missing_device=False)",
         names=wanted,
         available=there,
     )

@@ -116,7 +116,10 @@ class Resolver:
         committed = saved.commitment == "committed"
         if kind != "single":
             sharding = self._sharding(saved.sharding)
-            return Place(sharding, committed or self._commits(saved.sharding), saved.layout)
+            _check_partial_sums(saved.sharding, sharding)
+            spread = committed and sharding.num_devices > 1
+            commits = spread or self._commits(saved.sharding, committed)
+            return Place(sharding, commits, saved.layout)
         name, memory_kind = fields
         landing = self._landing(name) if committed else self._uncommitted(name, saved.commitment)
         keeps = committed if landing.committed is None else landing.committed
@@ -129,20 +132,19 @@ class Resolver:
         except MissingDeviceError:
             if self._raises:
                 raise
-            landing = None
-        if landing is not None:
-            return landing
-        if commitment == "elsewhere":
-            try:
-                return Landing(here.find(name))
-            except MissingDeviceError:
-                pass
-        return Landing(self._default)
+            return Landing(self._default)
+        if landing is None and commitment == "elsewhere" and here.has(name):
+            return Landing(here.find(name))
+        return landing or Landing(self._default)
 
-    def _commits(self, saved: SavedSharding) -> bool:
-        """Say whether the rules commit what was sharded without commitment."""
-        landings = [self._ruled(name) for name in _devices_of(saved)]
-        return any(landing is not None and landing.committed is True for landing in landings)
+    def _commits(self, saved: SavedSharding, committed: bool) -> bool:
+        """Say whether an array whose mesh has collapsed is committed, as on a single device."""
+        kind, first, *_ = saved
+        if kind == "named" and self._replacement(first) is not None:
+            return committed
+        device_names = first[3] if kind == "named" else first
+        said = {self._landing(name).committed for name in device_names} - {None}
+        return min(said, default=committed)
 
     def _landing(self, name: str) -> Landing:
         return self._once(("device", name), self._land, name)  # type: ignore[no-any-return]
@@ -166,14 +168,18 @@ class Resolver:
         axes, shape, types, device_names = saved
         if not device_names:
             return Mesh(np.empty((), dtype=object), ())
-        for rule in self._rules:
-            target = rule.mesh(axes)
-            if target is not None:
-                return target
+        replacement = self._replacement(saved)
+        if replacement is not None:
+            return replacement
         devices = self._devices(device_names, f"the mesh {dict(zip(axes, shape, strict=True))}")
         if len(devices) == 1:
             shape = (1,) * len(axes)
         return _mesh(devices, shape, axes, _axis_types(types))
+
+    def _replacement(self, saved: SavedMesh) -> Mesh | None:
+        """Return the user's mesh that a saved one becomes, or None."""
+        meshes = (rule.mesh(saved[0]) for rule in self._rules)
+        return next((mesh for mesh in meshes if mesh is not None), None)
 
     def _devices(self, device_names: Sequence[str], what: str) -> list[jax.Device]:
         """Return the devices that those of a mesh become: as many, or one for all.
@@ -189,9 +195,9 @@ class Resolver:
                 landed.append((self._ruled(name) or Landing(here.find(name))).device)
             except MissingDeviceError as error:
                 absent.extend(error.names)
+        if absent and self._raises:
+            raise here.missing(list(dict.fromkeys(absent)), f"{what} needs", "*")
         if absent:
-            if self._raises:
-                raise here.missing(list(dict.fromkeys(absent)), f"{what} needs")
             return [self._default]
         distinct = list(dict.fromkeys(landed))
         if len({device.platform for device in distinct}) > 1:
@@ -281,16 +287,26 @@ def _memory_kind(device: jax.Device, kind: str | None) -> str | None:
         known = device.default_memory().kind
         warn_once(
             f"{here.name_of(device)} has no memory of kind {kind!r}; what was saved in it is in "
-            f"{known!r} now"
+            f"{known!r} now",
+            about="memory kind",
         )
     return known
 
 
-def _devices_of(saved: SavedSharding) -> tuple[str, ...]:
-    kind, first, *_ = saved
-    if kind == "named":
-        return tuple(first[3])
-    return tuple(first) if kind == "hlo" else ()
+def _check_partial_sums(saved: SavedSharding, sharding: Sharding) -> None:
+    """Refuse to lay partial sums, which belong to their devices, over a mesh of another shape."""
+    kind, saved_mesh, saved_spec, *_ = saved
+    if kind != "named" or not isinstance(sharding, NamedSharding) or not saved_spec[1]:
+        return
+    was, now = dict(zip(*saved_mesh[:2], strict=True)), dict(sharding.mesh.shape)
+    if list(was.items()) != list(now.items()):
+        raise PlacementError(
+            f"an array of partial sums (unreduced over {saved_spec[1]}) keeps its values spread "
+            f"over the mesh {was}, and cannot land on {now}. Sum it before pickling: "
+            "jax.reshard(x, a_spec_without_unreduced_axes)",
+            names=[str(axis) for axis in was],
+            available=[str(axis) for axis in now],
+        )
 
 
 def _not_one_to_one(

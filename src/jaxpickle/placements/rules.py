@@ -159,7 +159,10 @@ def _landing(target: Any, name: str) -> Landing:
         return Landing(target)
     if target == DEFAULT:
         return Landing(here.default_device(), False)
-    return Landing(here.find(names.same_index(target, name) or target))
+    target = names.same_index(target, name) or target
+    if not here.has(target):
+        raise here.missing([target], f"devices= sends {name!r} to", name)
+    return Landing(here.find(target))
 
 
 def _is_device(obj: Any) -> bool:

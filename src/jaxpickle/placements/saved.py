@@ -142,7 +142,7 @@ def _describe_sharding(sharding: jax.sharding.Sharding) -> SavedSharding:
         mesh, spec = sharding.mesh, saved_spec(sharding.spec)
         ids = private.logical_device_ids(sharding)
         if isinstance(mesh, AbstractMesh):
-            return ("abstract", saved_mesh(mesh), spec, sharding.memory_kind, ids)
+            return ("abstract", saved_mesh(mesh), spec, _memory_kind(sharding, None), ids)
         kind = _memory_kind(sharding, mesh.devices.flat[0])
         return ("named", saved_mesh(mesh), spec, kind, ids)
     hlo = private.hlo_sharding(sharding)
@@ -158,9 +158,10 @@ def _describe_sharding(sharding: jax.sharding.Sharding) -> SavedSharding:
 
 def _memory_kind(sharding: jax.sharding.Sharding, device: jax.Device | None) -> str | None:
     kind = sharding.memory_kind
-    if kind is None or device is None:
-        return kind
-    return own("default" if kind == device.default_memory().kind else kind)
+    if kind is None:
+        return None
+    is_default = device is not None and kind == device.default_memory().kind
+    return own("default" if is_default else kind)
 
 
 def _partition(part: Any) -> Any:

@@ -116,14 +116,15 @@ def current_resolver() -> Resolver:
     return resolver_for(_settings.get())
 
 
-def warn_once(message: str) -> None:
+def warn_once(message: str, *, about: str | None = None) -> None:
     """Warn once in a load of ours, and once in a process elsewhere.
 
     Args:
-        message: the text, which also says when two warnings are the same.
+        message: the text.
+        about: what it is about, of which one warning is enough; None is the text itself.
     """
     session = _session.get()
     warned = _warned if session is None else session.warned
-    if message not in warned:
-        warned.add(message)
+    if (about or message) not in warned:
+        warned.add(about or message)
         warnings.warn(message, PlacementWarning, stacklevel=2)

@@ -56,7 +56,8 @@ def fitted(sharding: NamedSharding, shape: tuple[int, ...]) -> NamedSharding:
     fitting = private.spec_of(parts, set(spec.unreduced), set(spec.reduced), kind)
     warn_once(
         f"an array of shape {shape} is not divided by the axes of {spec} over "
-        f"{dict(mesh.shape)}; it was laid out as {fitting}, replicated along the others"
+        f"{dict(mesh.shape)}; it was laid out as {fitting}, replicated along the others",
+        about="indivisible",
     )
     return NamedSharding(mesh, fitting, memory_kind=sharding.memory_kind)
 

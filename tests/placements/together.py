@@ -1,0 +1,145 @@
+"""A state that holds one of everything that has a place, and a report of where it all landed.
+
+The report runs the pieces on each other, and is made of builtins, so that another interpreter
+can send it back: `worker.run(IMPORT + "...")` gives a snippet the functions of this file.
+"""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import PartitionSpec as P
+
+import jaxpickle
+
+IMPORT = (
+    f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
+    "from placements.together import *\n"
+)
+
+GRID = {1: (1, 1), 2: (2, 1), 4: (2, 2), 8: (4, 2)}
+"""The shape of the mesh over so many devices; every array below can be laid over it."""
+
+VALUES = np.arange(64, dtype=np.float32).reshape(8, 8)
+
+
+def grid(count: int, first: int = 0) -> Mesh:
+    """Returns a mesh of axes x and y over `count` devices."""
+    devices = np.array(jax.devices()[first : first + count]).reshape(GRID[count])
+    return Mesh(devices, ("x", "y"))
+
+
+def make_state(count: int) -> dict[str, Any]:
+    """Returns the state over the first `count` devices; what lies on one is on the last."""
+    last = jax.devices()[count - 1]
+    state = over_mesh(grid(count))
+    with jax.default_device(last):
+        elsewhere = jnp.arange(5.0)
+    return {
+        **state,
+        "device": last,
+        "committed": jax.device_put(np.arange(3.0), last),
+        "uncommitted": jnp.arange(4.0),
+        "elsewhere": elsewhere,
+    }
+
+
+@functools.cache
+def stream(count: int) -> bytes:
+    """Returns the state over the first `count` devices as jaxpickle writes it."""
+    return jaxpickle.dumps(make_state(count))
+
+
+def over_mesh(mesh: Mesh) -> dict[str, Any]:
+    """Returns one of everything that is laid over a mesh."""
+    sharding = NamedSharding(mesh, P("x", "y"))
+    keys = jax.random.split(jax.random.key(7), 8)
+    return {
+        "mesh": mesh,
+        "sharding": sharding,
+        "array": jax.device_put(VALUES, sharding),
+        "function": jax.jit(
+            lambda a: 2 * a + 1, in_shardings=sharding, out_shardings=NamedSharding(mesh, P("y"))
+        ),
+        "keys": jax.device_put(keys, NamedSharding(mesh, P("x"))),
+        "ref": jax.new_ref(jax.device_put(VALUES, NamedSharding(mesh, P(None, "x")))),
+        "struct": jax.ShapeDtypeStruct((8, 8), np.float32, sharding=sharding),
+    }
+
+
+def report(state: dict[str, Any]) -> dict[str, Any]:
+    """Returns where each piece lies, having run them together and checked the values."""
+    got = {name: where(piece) for name, piece in state.items() if name != "function"}
+    if "function" in state:
+        out = state["function"](state["array"])
+        np.testing.assert_array_equal(out, 2 * VALUES + 1)
+        compiled = state["function"].lower(state["struct"]).compile()
+        np.testing.assert_array_equal(compiled(state["array"]), 2 * VALUES + 1)
+        drawn = jax.vmap(jax.random.bits)(state["keys"])
+        expected = jax.vmap(jax.random.bits)(jax.random.split(jax.random.key(7), 8))
+        np.testing.assert_array_equal(drawn, expected)
+        state["ref"][0] = jnp.zeros(8)
+        np.testing.assert_array_equal(state["ref"][...].at[0].set(VALUES[0]), VALUES)
+        moved = jax.device_put(VALUES, state["sharding"]) + state["array"]
+        np.testing.assert_array_equal(moved, 2 * VALUES)
+        got["out"] = where(out)
+    for name, size in (("committed", 3), ("uncommitted", 4), ("elsewhere", 5)):
+        if name in state:
+            np.testing.assert_array_equal(state[name], np.arange(size))
+    return got
+
+
+def where(piece: Any) -> Any:
+    """Returns the place of a device, mesh, sharding, struct, array, key array or Ref."""
+    if isinstance(piece, jax.Device):
+        return name_of(piece)
+    if isinstance(piece, Mesh):
+        return dict(piece.shape), [name_of(device) for device in piece.devices.flat]
+    if isinstance(piece, NamedSharding):
+        return *where(piece.mesh), tuple(piece.spec)
+    if isinstance(piece, SingleDeviceSharding):
+        (device,) = piece.device_set
+        return name_of(device)
+    if isinstance(piece, jax.ShapeDtypeStruct):
+        return where(piece.sharding)
+    if not isinstance(piece, jax.Array):
+        piece = piece[...]
+    return where(piece.sharding), piece.committed
+
+
+def name_of(device: jax.Device) -> str:
+    """Returns the name of a device by its index in this process."""
+    return f"{device.platform}:{jax.local_devices(backend=device.platform).index(device)}"
+
+
+def expected(
+    shape: tuple[int, int], devices: list[str], committed: bool = True, **singles: Any
+) -> dict[str, Any]:
+    """Returns what `report` says if the mesh has this shape and lies on these devices.
+
+    Args:
+        shape: how many devices lie along x and along y.
+        devices: their names.
+        committed: whether the arrays are committed.
+        **singles: where the pieces on one device are.
+    """
+    mesh = dict(zip("xy", shape, strict=True))
+    return {
+        "mesh": (mesh, devices),
+        "sharding": (mesh, devices, ("x", "y")),
+        "array": ((mesh, devices, ("x", "y")), committed),
+        "keys": ((mesh, devices, ("x",)), committed),
+        "ref": ((mesh, devices, (None, "x")), committed),
+        "struct": (mesh, devices, ("x", "y")),
+        "out": ((mesh, devices, ("y",)), True),
+        **singles,
+    }
+
+
+def cpus(*indices: int) -> list[str]:
+    """Returns the names of CPU devices."""
+    return [f"cpu:{index}" for index in indices]

@@ -49,9 +49,7 @@ def _imports(path: Path) -> Iterator[str]:
 def _own_public_names(module_name: str) -> set[str]:
     module = importlib.import_module(module_name)
     tree = ast.parse(Path(str(module.__file__)).read_text())
-    names = {
-        node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    }
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     return {name for name in names if not name.startswith("_")}
 
 

@@ -17,7 +17,7 @@ import jaxpickle
 from jaxpickle.errors import PicklingError
 
 LOCK = threading.Lock()
-Pair = collections.namedtuple("Pair", ["left", "right"])  # noqa: PYI024
+Pair = collections.namedtuple("Pair", ["left", "right"])
 
 
 class Layer:
@@ -116,9 +116,7 @@ def test_the_path_leads_to_the_culprit(make: Callable[[], Any], path: str) -> No
         (lambda: memoryview(bytearray(4))[::2].__iter__(), "memory_iterator", "copyreg.pickle"),
     ],
 )
-def test_each_kind_has_its_remedy(
-    culprit: Callable[[], Any], type_name: str, remedy: str
-) -> None:
+def test_each_kind_has_its_remedy(culprit: Callable[[], Any], type_name: str, remedy: str) -> None:
     """What cannot be pickled is named by its type, and the text says what mends it."""
     with pytest.raises(PicklingError, match=remedy) as caught:
         jaxpickle.dumps(Model(culprit()))
@@ -175,7 +173,7 @@ def test_too_deep_a_graph_is_told_with_the_limit() -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(PicklingError, match="sys.setrecursionlimit"):
+    with pytest.raises(PicklingError, match=r"sys\.setrecursionlimit"):
         jaxpickle.dumps(deep)
 
 

@@ -95,7 +95,7 @@ def assert_same(loaded: Any, array: Any) -> None:
     assert loaded.shape == array.shape
     if array.dtype.hasobject:
         assert repr(loaded.tolist()) == repr(array.tolist())
-    else:
+    elif array.dtype.itemsize:
         assert loaded.tobytes() == array.tobytes()
     if isinstance(array, np.ndarray):
         assert loaded.flags.writeable is array.flags.writeable
@@ -354,7 +354,7 @@ SCALARS = [
     np.True_,
     np.datetime64("2020-01-01", "ns"),
     np.datetime64("NaT", "D"),
-    np.array("NaT", "M8")[()],
+    np.array([-(2**63)]).view("M8")[0],  # NaT of no unit
     np.timedelta64(5, "25s"),
     np.zeros((), "m8")[()],
     np.str_("text"),
@@ -385,8 +385,7 @@ def test_scalars_come_back(scalar: Any) -> None:
     for loaded in round_trips(scalar):
         assert_same(loaded, scalar)
         if isinstance(scalar, str | bytes):
-            assert loaded == scalar
-            assert len(loaded) == len(scalar)
+            assert loaded[:] == scalar[:]  # without the slice, numpy ignores zeros at the end
 
 
 @given(hnp.arrays(hnp.scalar_dtypes(), ()))
@@ -418,7 +417,8 @@ def test_users_scalars() -> None:
     """A user's scalar type comes back as itself (numpy alone would make it a float64)."""
     for loaded in round_trips([Metres(1.5), Text("one\0")]):
         assert list(map(type, loaded)) == [Metres, Text]
-        assert loaded == [1.5, "one\0"]
+        assert loaded[0] == 1.5
+        assert loaded[1][:] == "one\0"
 
 
 def test_matrix_and_recarray() -> None:
@@ -581,7 +581,7 @@ def test_equal_state_gives_equal_bytes() -> None:
 def test_no_stream_names_numpys_private_modules() -> None:
     """The check that every round trip makes finds what plain pickle writes (so it can fail)."""
     array = np.arange(3)
-    objects = [array, np.float32(1), np.random.default_rng(1), np.ma.masked]
+    objects = [array, np.float32(1), np.random.default_rng(1), np.ma.array([1])]
     for obj in objects:
         assert private_names(pickle.dumps(obj))
         assert private_names(jaxpickle.dumps(obj)) == []
@@ -658,6 +658,8 @@ def test_fresh_interpreter_gets_a_class_by_value(worker1: Worker) -> None:
         ("scalar/1", "float32", b"\0" * 8),
         ("scalar/1", "object", b"\0" * 8),
         ("scalar/1", "<U0", b"\xff"),
+        ("scalar/1", "<U0", "text"),
+        ("scalar/1", "|S0", None),
         ("scalar/1", None, np.zeros(3)),
         ("scalar/1", "float32", b"\0" * 4, int),
         ("ndarray_subclass/1", int, np.zeros(3)),

@@ -153,6 +153,41 @@ NODES = {
             def __init__(self, x, y): self.x, self.y = x, y
         tree = Node(jnp.ones(2), jnp.zeros(2))
         """,
+    # As flax.struct.PyTreeNode does.
+    "dataclass_made_by_its_base": """
+        class Tree:
+            def __init_subclass__(cls):
+                dataclasses.dataclass(frozen=True)(cls)
+                jax.tree_util.register_dataclass(cls)
+        class Node(Tree):
+            x: jax.Array
+            y: jax.Array
+            name: str = dataclasses.field(default="n", metadata={"static": True})
+            def double(self): return super().__repr__() * 2
+        tree = Node(jnp.ones(2), jnp.zeros(2))
+        """,
+    # As equinox.Module does.
+    "dataclass_made_by_its_metaclass": """
+        class Meta(type):
+            def __new__(meta, name, bases, namespace):
+                cls = super().__new__(meta, name, bases, namespace)
+                own = "__init__" in vars(cls)
+                assert not own or isinstance(cls.__init__.__annotations__, dict)
+                dataclasses.dataclass(init=not own)(cls)
+                jax.tree_util.register_dataclass(
+                    cls, [f.name for f in dataclasses.fields(cls) if f.name != "name"],
+                    [f.name for f in dataclasses.fields(cls) if f.name == "name"])
+                return cls
+        class Tree(metaclass=Meta):
+            x: jax.Array
+        class Node(Tree):
+            y: jax.Array
+            name: str
+            def __init__(self, x, y, name="n"):
+                super().__init__(x)
+                self.y, self.name = y, name
+        tree = Node(jnp.ones(2), jnp.zeros(2))
+        """,
 }
 
 START = """
@@ -167,12 +202,17 @@ def look(tree):
     doubled = jax.jit(lambda t: jax.tree.map(lambda x: 2 * x, t))(tree)
     assert type(again) is type(doubled) is type(tree)
     assert again.name == doubled.name == tree.name
+    new = type(tree)(*leaves) if dataclasses.is_dataclass(tree) else tree
+    assert jax.tree.structure(new) == treedef
+    assert [name for name, value in vars(type(tree)).items()
+            if isinstance(value, dataclasses.Field)] == []
     return {
         "paths": [jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(tree)],
         "leaves": [leaf.tolist() for leaf in leaves],
         "again": [again.x.tolist(), again.y.tolist()],
         "doubled": [doubled.x.tolist(), doubled.y.tolist()],
         "treedef": str(treedef),
+        "name": type(tree).__qualname__,
     }
 """
 

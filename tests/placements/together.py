@@ -26,6 +26,9 @@ GRID = {1: (1, 1), 2: (2, 1), 4: (2, 2), 8: (4, 2)}
 
 VALUES = np.arange(64, dtype=np.float32).reshape(8, 8)
 
+KEYS = np.arange(16, dtype=np.uint32).reshape(8, 2)
+"""Eight PRNG keys, as data."""
+
 
 def grid(count: int, first: int = 0) -> Mesh:
     """Returns a mesh of axes x and y over `count` devices."""
@@ -57,36 +60,37 @@ def stream(count: int) -> bytes:
 def over_mesh(mesh: Mesh) -> dict[str, Any]:
     """Returns one of everything that is laid over a mesh."""
     sharding = NamedSharding(mesh, P("x", "y"))
-    keys = jax.random.split(jax.random.key(7), 8)
+    by_x, by_y = NamedSharding(mesh, P("x")), NamedSharding(mesh, P("y"))
     return {
         "mesh": mesh,
         "sharding": sharding,
         "array": jax.device_put(VALUES, sharding),
         "function": jax.jit(
-            lambda a: 2 * a + 1, in_shardings=sharding, out_shardings=NamedSharding(mesh, P("y"))
+            lambda a, k: 2 * a + jax.random.key_data(k)[:, :1],
+            in_shardings=(sharding, by_x),
+            out_shardings=by_y,
         ),
-        "keys": jax.device_put(keys, NamedSharding(mesh, P("x"))),
+        "keys": jax.device_put(jax.random.wrap_key_data(KEYS), by_x),
         "ref": jax.new_ref(jax.device_put(VALUES, NamedSharding(mesh, P(None, "x")))),
         "struct": jax.ShapeDtypeStruct((8, 8), np.float32, sharding=sharding),
     }
 
 
 def report(state: dict[str, Any]) -> dict[str, Any]:
-    """Returns where each piece lies, having run them together and checked the values."""
-    got = {name: where(piece) for name, piece in state.items() if name != "function"}
+    """Returns where each piece lies, having run them together and checked the values.
+
+    It uses the Ref up.
+    """
+    got = {name: where(piece) for name, piece in state.items() if name not in ("function", "ref")}
     if "function" in state:
-        out = state["function"](state["array"])
-        np.testing.assert_array_equal(out, 2 * VALUES + 1)
-        compiled = state["function"].lower(state["struct"]).compile()
-        np.testing.assert_array_equal(compiled(state["array"]), 2 * VALUES + 1)
-        drawn = jax.vmap(jax.random.bits)(state["keys"])
-        expected = jax.vmap(jax.random.bits)(jax.random.split(jax.random.key(7), 8))
-        np.testing.assert_array_equal(drawn, expected)
-        state["ref"][0] = jnp.zeros(8)
-        np.testing.assert_array_equal(state["ref"][...].at[0].set(VALUES[0]), VALUES)
-        moved = jax.device_put(VALUES, state["sharding"]) + state["array"]
-        np.testing.assert_array_equal(moved, 2 * VALUES)
+        out = state["function"](state["array"], state["keys"])
+        np.testing.assert_array_equal(out, 2 * VALUES + KEYS[:, :1])
         got["out"] = where(out)
+        state["function"].lower(state["struct"], state["keys"])
+        both = state["ref"][...] + jax.device_put(VALUES, state["sharding"])
+        np.testing.assert_array_equal(both, 2 * VALUES)
+        got["ref"] = where(jax.freeze(state["ref"]))
+        np.testing.assert_array_equal(jax.random.key_data(state["keys"]), KEYS)
     for name, size in (("committed", 3), ("uncommitted", 4), ("elsewhere", 5)):
         if name in state:
             np.testing.assert_array_equal(state[name], np.arange(size))
@@ -94,21 +98,27 @@ def report(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def where(piece: Any) -> Any:
-    """Returns the place of a device, mesh, sharding, struct, array, key array or Ref."""
+    """Returns the place of a device, mesh, sharding, struct, array or key array."""
     if isinstance(piece, jax.Device):
         return name_of(piece)
     if isinstance(piece, Mesh):
         return dict(piece.shape), [name_of(device) for device in piece.devices.flat]
     if isinstance(piece, NamedSharding):
-        return *where(piece.mesh), tuple(piece.spec)
+        return *where(piece.mesh), trimmed(piece.spec)
     if isinstance(piece, SingleDeviceSharding):
         (device,) = piece.device_set
         return name_of(device)
     if isinstance(piece, jax.ShapeDtypeStruct):
         return where(piece.sharding)
-    if not isinstance(piece, jax.Array):
-        piece = piece[...]
     return where(piece.sharding), piece.committed
+
+
+def trimmed(spec: P) -> tuple[Any, ...]:
+    """Returns the parts of a spec without those at its end that mean nothing."""
+    parts = tuple(spec)
+    while parts and parts[-1] is None:
+        parts = parts[:-1]
+    return parts
 
 
 def name_of(device: jax.Device) -> str:
@@ -117,23 +127,23 @@ def name_of(device: jax.Device) -> str:
 
 
 def expected(
-    shape: tuple[int, int], devices: list[str], committed: bool = True, **singles: Any
+    shape: tuple[int, int], devices: list[str], is_committed: bool, /, **singles: Any
 ) -> dict[str, Any]:
     """Returns what `report` says if the mesh has this shape and lies on these devices.
 
     Args:
         shape: how many devices lie along x and along y.
         devices: their names.
-        committed: whether the arrays are committed.
+        is_committed: whether the arrays over it are committed.
         **singles: where the pieces on one device are.
     """
     mesh = dict(zip("xy", shape, strict=True))
     return {
         "mesh": (mesh, devices),
         "sharding": (mesh, devices, ("x", "y")),
-        "array": ((mesh, devices, ("x", "y")), committed),
-        "keys": ((mesh, devices, ("x",)), committed),
-        "ref": ((mesh, devices, (None, "x")), committed),
+        "array": ((mesh, devices, ("x", "y")), is_committed),
+        "keys": ((mesh, devices, ("x",)), is_committed),
+        "ref": ((mesh, devices, (None, "x")), is_committed),
         "struct": (mesh, devices, ("x", "y")),
         "out": ((mesh, devices, ("y",)), True),
         **singles,

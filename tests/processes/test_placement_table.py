@@ -29,6 +29,7 @@ def test_all_comes_back_where_it_was_and_runs_together(saved: int, worker: Worke
     assert got == expected(
         GRID[saved],
         cpus(*range(saved)),
+        True,
         device=last,
         committed=(last, True),
         uncommitted=("cpu:0", False),
@@ -39,16 +40,10 @@ def test_all_comes_back_where_it_was_and_runs_together(saved: int, worker: Worke
 @pytest.mark.parametrize(("saved", "worker"), TOO_FEW, indirect=["worker"])
 def test_fallback_is_the_default_device_and_runs_together(saved: int, worker: Worker) -> None:
     """Rows 2, 4, 6, 9 with `raise_on_missing_device=False`: the default device, uncommitted."""
-    options = {"raise_on_missing_device": False}
+    options, free = {"raise_on_missing_device": False}, False
     got = worker.run(REPORT, blobs={"data": stream(saved), "options": options})
-    on_default = ("cpu:0", False)
-    assert got == expected(
-        (1, 1),
-        ["cpu:0"],
-        committed=False,
-        device="cpu:0",
-        **dict.fromkeys(["committed", "uncommitted", "elsewhere"], on_default),
-    ) | {"committed": on_default}
+    on_default = dict.fromkeys(["committed", "uncommitted", "elsewhere"], ("cpu:0", False))
+    assert got == expected((1, 1), ["cpu:0"], free, device="cpu:0", **on_default)
 
 
 @pytest.mark.parametrize(("saved", "worker"), TOO_FEW, indirect=["worker"])

@@ -106,10 +106,7 @@ def major_to_minor(array: Any, host: np.ndarray[Any, Any]) -> tuple[int, ...]:
         array: the array.
         host: its view from :func:`host_view`; on CPU the strides tell, which is cheap.
     """
-    if host.flags.c_contiguous and array.sharding.device_set <= _cpus():
+    (device,) = array.devices()
+    if host.flags.c_contiguous and device.platform == "cpu":
         return tuple(range(host.ndim))
     return tuple(array.format.layout.major_to_minor)
-
-
-def _cpus() -> set[Any]:
-    return set(jax.devices("cpu"))

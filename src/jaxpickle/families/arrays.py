@@ -109,8 +109,8 @@ def place_array(tag: str, kind: tuple[Any, ...], saved: tuple[Any, ...], data: A
         PlacementError: it cannot land where it should.
     """
     aval, dtype, shape, nbytes = _typed(kind)
-    if dtype.name in _WIDE and not private.x64_enabled():
-        warn_once(_NARROWED.format(dtype=dtype.name), about="64 bits")
+    if kind[0] in _WIDE and not private.x64_enabled():
+        warn_once(_NARROWED.format(dtype=kind[0]), about="64 bits")
     place = current_resolver().place(saved, shape)
     if place.device is None or place.layout is not None or type(data) is tuple:
         return shards.build(tag, aval, place, data)

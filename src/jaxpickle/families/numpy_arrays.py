@@ -154,39 +154,43 @@ def _reduce_scalar(scalar: np.generic) -> Reduced:
     subclass = () if cls is kind else (cls,)
     if scalar.dtype.hasobject:
         return describe("scalar/1", None, np.asarray(scalar), *subclass)
-    dtype, data = scalar.dtype, scalar.tobytes()
-    if isinstance(scalar, np.str_):
-        # The text itself: in an array, zeros at its end would be padding.
-        dtype, data = np.dtype("U"), str(scalar).encode("utf-8", "surrogatepass")
-    elif isinstance(scalar, np.bytes_):
-        dtype = np.dtype("S")
+    if isinstance(scalar, np.str_ | np.bytes_):
+        # Their text alone: in an array, zeros at its end would be padding.
+        text = scalar[:]
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        dtype = np.dtype(kind)
+    else:
+        dtype, data = scalar.dtype, scalar.tobytes()
     return describe("scalar/1", describe_dtype(dtype), _small(data), *subclass)
 
 
 @builds("scalar/1")
 def _build_scalar(dtype: Any, data: Any, cls: Any = None) -> Any:
     try:
-        scalar = _scalar(dtype, data)
+        kind, value = _kind_and_value(dtype, data)
     except (TypeError, ValueError) as error:
         raise corrupt("scalar/1", f"holds no scalar: {error}") from error
-    if cls is None:
-        return scalar
-    kind = type(scalar)
+    if type(value) is kind and cls is None:
+        return value
+    cls = kind if cls is None else cls
     if not (isinstance(cls, type) and issubclass(cls, kind)):
         raise corrupt("scalar/1", f"names no kind of {kind.__name__}: {cls!r:.80}")
-    return kind.__new__(cls, scalar)
+    return kind.__new__(cls, value)
 
 
-def _scalar(dtype: Any, data: Any) -> Any:
+def _kind_and_value(dtype: Any, data: Any) -> tuple[Any, Any]:
+    """Return a scalar's type and its value: of that type, or the str or bytes to make it of."""
     if dtype is None:
         if not isinstance(data, np.ndarray) or data.shape != ():
             raise ValueError(f"{data!r:.80}")
-        return data[()]
-    dtype = build_dtype(dtype)
-    if dtype.kind not in "SU":
-        return _build_array(dtype, (), False, True, data)[()]
+        return data.dtype.type, data[()]
+    built = build_dtype(dtype)
+    if built.kind not in "SU":
+        return built.type, _build_array(dtype, (), False, True, data)[()]
     data = bytes((data,)) if type(data) is int else data
-    return np.bytes_(data) if dtype.kind == "S" else np.str_(data.decode("utf-8", "surrogatepass"))
+    if not isinstance(data, bytes):
+        raise TypeError(f"{data!r:.80}")
+    return built.type, data if built.kind == "S" else data.decode("utf-8", "surrogatepass")
 
 
 # Subclasses

@@ -40,6 +40,8 @@ def split(dtype: np.dtype[Any], lengths: Array, memory: Array) -> Array:
     Raises:
         ValueError: the lengths do not fit the text, or ``dtype`` has no missing value.
     """
+    if not isinstance(lengths, np.ndarray) or not isinstance(memory, np.ndarray):
+        raise ValueError("no arrays of lengths and text")
     counts = lengths.tolist()
     text = memory.tobytes().decode()
     ends = list(accumulate((max(count, 0) for count in counts), initial=0))

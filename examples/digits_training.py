@@ -5,10 +5,10 @@ Ordinary classes, written without a thought of pickling.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
+from importlib.metadata import files
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -106,16 +106,15 @@ def digits() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
     They are read from its file: to import scikit-learn takes longer than to train on them.
     """
-    package = importlib.util.find_spec("sklearn")
-    assert package is not None and package.origin is not None, "pip install scikit-learn"
-    table = np.loadtxt(Path(package.origin).parent / "datasets/data/digits.csv.gz", delimiter=",")
+    (file,) = (f for f in files("scikit-learn") or () if f.name == "digits.csv.gz")
+    table = np.loadtxt(file.locate(), delimiter=",")
     return table[:1792, :64].astype("float32") / 16, table[:1792, 64].astype("int32")
 
 
 def new_model(rng: np.random.Generator) -> Model:
     """Layers with random weights."""
     layers = []
-    for inputs, units in zip(SIZES, SIZES[1:], strict=False):
+    for inputs, units in pairwise(SIZES):
         weights = rng.normal(size=(inputs, units), scale=inputs**-0.5).astype("float32")
         layers.append(Layer(jnp.asarray(weights), jnp.zeros(units)))
     return Model(layers)
@@ -131,7 +130,8 @@ def new_step(optimizer: optax.GradientTransformation, rows: NamedSharding, place
 
     def loss_of(model: Model, images: jax.Array, labels: jax.Array, key: jax.Array) -> jax.Array:
         logits = jax.lax.with_sharding_constraint(model(images, key), rows)
-        return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+        losses: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+        return losses.mean()
 
     def step(state: State, images: jax.Array, labels: jax.Array) -> tuple[State, jax.Array]:
         key, dropout_key = jax.random.split(state.key)

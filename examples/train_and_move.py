@@ -165,7 +165,9 @@ def in_process(role: str, pickled: str, report: str) -> None:
 
 def print_places(saved: Report, on_8: Report, on_2: Report) -> None:
     """Prints where each array was, and where it is in the two processes that loaded it."""
-    rows = [("array", "pickled with 8 devices", "loaded with 8", "loaded with 2")]
+    rows: list[tuple[str, ...]] = [
+        ("array", "pickled with 8 devices", "loaded with 8", "loaded with 2")
+    ]
     for path, place in saved.places.items():
         others = (report.places[path] for report in (on_8, on_2))
         rows.append((path, place, *("the same" if other == place else other for other in others)))
@@ -181,7 +183,9 @@ def print_losses(first: Report, second: Report, on_8: Report, on_2: Report) -> b
         ("loaded with 8 devices", on_8, allowed_on_8),
         ("loaded with 2 devices", on_2, TOLERANCE),
     ]
-    rows = [("loss", f"after {HALF}", f"after {2 * HALF}", "difference", "allowed")]
+    rows: list[tuple[str, ...]] = [
+        ("loss", f"after {HALF}", f"after {2 * HALF}", "difference", "allowed")
+    ]
     for name, report, allowed in runs:
         losses = (f"{report.losses[step - 1]:.9f}" for step in (HALF, 2 * HALF))
         limit = "" if allowed is None else f"{allowed:.0e}" if allowed else "none"

@@ -7,9 +7,11 @@ are first used.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as typing's, which would cost most of the time of this import
 if TYPE_CHECKING:
+    from typing import Any
+
     from jaxpickle import errors as errors
     from jaxpickle.api import dump as dump
     from jaxpickle.api import dumps as dumps

@@ -90,7 +90,10 @@ class Pickler(cloudpickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         """Reduce what a dispatch table cannot match: classes, functions, our buffers."""
-        if type(obj) is Buffer:
+        cls = type(obj)
+        if cls in dispatch_table:  # met before: the table knows it, and asking it is cheap
+            return NotImplemented
+        if cls is Buffer:
             return obj.reduced(self._protocol, in_band=self._in_band)
         reduced = references.reduce_library_global(obj)
         if reduced is not None:

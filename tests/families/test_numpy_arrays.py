@@ -305,6 +305,17 @@ def test_a_buffer_kept_alive_by_the_array() -> None:
     memory.clear()
 
 
+def test_the_buffers_that_are_given_are_left_as_they_are() -> None:
+    """A buffer of the caller's is never moved: others may look at it, and it may not be resized."""
+    data, (buffer,) = out_of_band(np.arange(1000.0))
+    given_buffers = [sent(buffer) for _ in range(16)]  # most of them off the alignment
+    for memory in given_buffers:
+        with memoryview(memory) as looking:
+            loaded = jaxpickle.loads(data, buffers=[memory])
+            loaded[0] = 5
+            assert looking[:8].tobytes() == np.float64(5).tobytes()
+
+
 @pytest.mark.parametrize("size", [1, 10, LARGE])
 @pytest.mark.parametrize("writable", [True, False])
 def test_in_band_arrays_own_their_memory(size: int, writable: bool) -> None:

@@ -6,189 +6,7 @@ import pytest
 
 import fresh
 from fresh import Worker
-
-# Each defines `tree`, an instance of a class of `__main__` that holds two arrays.
-NODES = {
-    "node_class": """
-        @jax.tree_util.register_pytree_node_class
-        class Node:
-            def __init__(self, x, y, name): self.x, self.y, self.name = x, y, name
-            def tree_flatten(self): return (self.x, self.y), self.name
-            @classmethod
-            def tree_unflatten(cls, name, leaves): return cls(*leaves, name)
-        tree = Node(jnp.ones(2), jnp.zeros(2), "n")
-        """,
-    "keys_class": """
-        @jax.tree_util.register_pytree_with_keys_class
-        class Node:
-            def __init__(self, x, y, name): self.x, self.y, self.name = x, y, name
-            def tree_flatten_with_keys(self):
-                key = jax.tree_util.GetAttrKey
-                return ((key("x"), self.x), (key("y"), self.y)), self.name
-            @classmethod
-            def tree_unflatten(cls, name, leaves): return cls(*leaves, name)
-        tree = Node(jnp.ones(2), jnp.zeros(2), "n")
-        """,
-    "keys_class_with_both": """
-        @jax.tree_util.register_pytree_with_keys_class
-        class Node:
-            def __init__(self, x, y, name): self.x, self.y, self.name = x, y, name
-            def tree_flatten(self): return (self.x, self.y), self.name
-            def tree_flatten_with_keys(self):
-                key = jax.tree_util.GetAttrKey
-                return ((key("x"), self.x), (key("y"), self.y)), self.name
-            @classmethod
-            def tree_unflatten(cls, name, leaves): return cls(*leaves, name)
-        tree = Node(jnp.ones(2), jnp.zeros(2), "n")
-        """,
-    "dataclass": """
-        @jax.tree_util.register_dataclass
-        @dataclasses.dataclass
-        class Node:
-            x: jax.Array
-            y: jax.Array
-            name: str = dataclasses.field(default="n", metadata={"static": True})
-        tree = Node(jnp.ones(2), jnp.zeros(2))
-        """,
-    "dataclass_with_dropped_fields": """
-        @dataclasses.dataclass
-        class Node:
-            x: jax.Array
-            y: jax.Array
-            name: str = "n"
-            cache: dict = dataclasses.field(default_factory=dict)
-        jax.tree_util.register_dataclass(
-            Node, data_fields=["x", "y"], meta_fields=["name"], drop_fields=["cache"])
-        tree = Node(jnp.ones(2), jnp.zeros(2))
-        """,
-    "frozen_slotted_dataclass": """
-        @jax.tree_util.register_dataclass
-        @dataclasses.dataclass(frozen=True, slots=True)
-        class Node:
-            x: jax.Array
-            y: jax.Array
-            name: str = dataclasses.field(default="n", metadata={"static": True})
-        tree = Node(jnp.ones(2), jnp.zeros(2))
-        """,
-    "fields_of_no_dataclass": """
-        class Node:
-            def __init__(self, x, y, name): self.x, self.y, self.name = x, y, name
-        jax.tree_util.register_dataclass(Node, data_fields=["x", "y"], meta_fields=["name"])
-        tree = Node(jnp.ones(2), jnp.zeros(2), "n")
-        """,
-    "functions": """
-        class Node:
-            def __init__(self, x, y, name): self.x, self.y, self.name = x, y, name
-        jax.tree_util.register_pytree_node(
-            Node, lambda n: ((n.x, n.y), n.name), lambda name, leaves: Node(*leaves, name))
-        tree = Node(jnp.ones(2), jnp.zeros(2), "n")
-        """,
-    "functions_with_keys": """
-        class Node:
-            def __init__(self, x, y, name): self.x, self.y, self.name = x, y, name
-        key = jax.tree_util.DictKey
-        jax.tree_util.register_pytree_with_keys(
-            Node,
-            lambda n: (((key("x"), n.x), (key("y"), n.y)), n.name),
-            lambda name, leaves: Node(*leaves, name))
-        tree = Node(jnp.ones(2), jnp.zeros(2), "n")
-        """,
-    "functions_with_keys_and_without": """
-        class Node:
-            def __init__(self, x, y, name): self.x, self.y, self.name = x, y, name
-        key = jax.tree_util.DictKey
-        jax.tree_util.register_pytree_with_keys(
-            Node,
-            lambda n: (((key("x"), n.x), (key("y"), n.y)), n.name),
-            lambda name, leaves: Node(*leaves, name),
-            lambda n: ((n.x, n.y), n.name))
-        tree = Node(jnp.ones(2), jnp.zeros(2), "n")
-        """,
-    "functions_of_a_closure": """
-        def make(fields):
-            class Node:
-                def __init__(self, *values): self.x, self.y = values; self.name = "n"
-            def with_keys(node):
-                return tuple((key(f), getattr(node, f)) for f in fields), None
-            def flatten(node):
-                return tuple(getattr(node, f) for f in fields), None
-            key = jax.tree_util.GetAttrKey
-            jax.tree_util.register_pytree_node(Node, flatten, lambda _, c: Node(*c), with_keys)
-            return Node
-        Node, Other = make(["x", "y"]), make(["y", "x"])
-        tree = Node(jnp.ones(2), jnp.zeros(2))
-        """,
-    "functions_of_a_partial": """
-        class Node:
-            def __init__(self, x, y, name): self.x, self.y, self.name = x, y, name
-        def flatten(node, *, keys):
-            pairs = [(jax.tree_util.GetAttrKey(f), getattr(node, f)) for f in "xy"]
-            return (pairs if keys else [leaf for _, leaf in pairs]), node.name
-        jax.tree_util.register_pytree_with_keys(
-            Node,
-            functools.partial(flatten, keys=True),
-            lambda name, leaves: Node(*leaves, name),
-            functools.partial(flatten, keys=False))
-        tree = Node(jnp.ones(2), jnp.zeros(2), "n")
-        """,
-    "subclass_of_a_base_by_value": """
-        class Base:
-            def tree_flatten(self): return (self.x, self.y), self.name
-            @classmethod
-            def tree_unflatten(cls, name, leaves): return cls(*leaves, name)
-        jax.tree_util.register_pytree_node_class(Base)
-        @jax.tree_util.register_pytree_node_class
-        class Node(Base):
-            def __init__(self, x, y, name): self.x, self.y, self.name = x, y, name
-        tree = Node(jnp.ones(2), jnp.zeros(2), "n")
-        """,
-    "registered_where_it_is_made": """
-        class Registered:
-            def __init_subclass__(cls): jax.tree_util.register_pytree_node_class(cls)
-            def tree_flatten(self): return tuple(vars(self).values()), type(self).name
-            @classmethod
-            def tree_unflatten(cls, aux, leaves): return cls(*leaves)
-        class Node(Registered):
-            name = "n"
-            def __init__(self, x, y): self.x, self.y = x, y
-        tree = Node(jnp.ones(2), jnp.zeros(2))
-        """,
-    # As flax.struct.PyTreeNode does.
-    "dataclass_made_by_its_base": """
-        class Tree:
-            def __init_subclass__(cls):
-                dataclasses.dataclass(frozen=True)(cls)
-                jax.tree_util.register_dataclass(cls)
-        class Node(Tree):
-            x: jax.Array
-            y: jax.Array
-            name: str = dataclasses.field(default="n", metadata={"static": True})
-            def double(self): return super().__repr__() * 2
-        tree = Node(jnp.ones(2), jnp.zeros(2))
-        """,
-    # As equinox.Module does.
-    "dataclass_made_by_its_metaclass": """
-        class Meta(type):
-            def __new__(meta, name, bases, namespace):
-                cls = super().__new__(meta, name, bases, namespace)
-                own = "__init__" in vars(cls)
-                assert not own or isinstance(cls.__init__.__annotations__, dict)
-                dataclasses.dataclass(init=not own)(cls)
-                jax.tree_util.register_dataclass(
-                    cls, [f.name for f in dataclasses.fields(cls) if f.name != "name"],
-                    [f.name for f in dataclasses.fields(cls) if f.name == "name"])
-                return cls
-        class Tree(metaclass=Meta):
-            x: jax.Array
-        class Node(Tree):
-            y: jax.Array
-            name: str
-            def __init__(self, x, y, name="n"):
-                super().__init__(x)
-                self.y, self.name = y, name
-        tree = Node(jnp.ones(2), jnp.zeros(2))
-        """,
-}
+from node_classes import NODES
 
 START = """
 import dataclasses, functools, jax, jax.numpy as jnp, jaxpickle
@@ -248,7 +66,8 @@ def test_a_class_by_value_arrives_registered(node: str, worker1: Worker, worker2
             """
             data = jaxpickle.dumps((tree, jax.tree.structure(tree)))
             back, treedef = jaxpickle.loads(data)
-            assert type(back) is Node and treedef == jax.tree.structure(tree) == jax.tree.structure(back)
+            assert type(back) is Node
+            assert treedef == jax.tree.structure(tree) == jax.tree.structure(back)
             result = data, look(tree)
             """,
         )
@@ -291,7 +110,11 @@ def test_a_bare_class_arrives_registered(worker1: Worker, worker2: Worker) -> No
         script(START, NODES["node_class"], "result = jaxpickle.dumps([lambda: Node(1, 2, 'n')])")
     )
     worker1.run(
-        "import jax, jaxpickle\nassert jax.tree.leaves(jaxpickle.loads(blobs['data'])[0]()) == [1, 2]",
+        """
+        import jax, jaxpickle
+        make = jaxpickle.loads(blobs["data"])[0]
+        assert jax.tree.leaves(make()) == [1, 2]
+        """,
         blobs={"data": data},
     )
 
@@ -347,7 +170,9 @@ def test_a_class_by_value_without_jax() -> None:
     )
 
 
-def test_a_class_by_reference_stays_itself(worker1: Worker, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_class_by_reference_stays_itself(
+    worker1: Worker, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """A node class of an importable module is named, not copied: its module registers it."""
     folder = tmp_path_factory.mktemp("modules")
     (folder / "nodes_by_reference.py").write_text(
@@ -365,48 +190,3 @@ def test_a_class_by_reference_stays_itself(worker1: Worker, tmp_path_factory: py
         """,
         blobs={"folder": str(folder)},
     )
-
-
-FORGED = """
-import sys, jaxpickle
-from jaxpickle.families import by_value
-good = jaxpickle.dumps(lambda: 1)
-by_value._HERE = "3.5"
-{definition}
-result = good, jaxpickle.dumps(obj)
-"""
-
-REFUSED = """
-import sys, jaxpickle, jaxpickle.unpickler, jaxpickle.families.by_value
-made = []
-sys.addaudithook(lambda event, args: made.append(args) if event == "code.__new__" else None)
-assert jaxpickle.loads(blobs["good"])() == 1 and len(made) == 1, "the hook sees code being built"
-made.clear()
-def load():
-    try:
-        jaxpickle.loads(blobs["data"])
-    except jaxpickle.errors.VersionError as error:
-        return error
-error = load()
-assert error is not None and made == [], made
-result = error.names, error.available, str(error)
-"""
-
-
-@pytest.mark.parametrize(
-    ("name", "definition"),
-    [
-        ("function", "def function(): return 1\nobj = [function]"),
-        ("<lambda>", "obj = {'f': lambda: 1}"),
-        ("Made", "class Made:\n    def method(self): return 1\nobj = Made()"),
-        ("Made.method", "class Made:\n    def method(self): return 1\nobj = Made().method"),
-    ],
-)
-def test_code_of_another_python_is_refused_before_it_is_built(name: str, definition: str) -> None:
-    """A function or class by value from another Python raises before any code object is made."""
-    good, data = fresh.run(FORGED.format(definition=definition))
-    names, available, text = fresh.run(REFUSED, blobs={"good": good, "data": data})
-    assert names == (name, "3.5")
-    assert available[0].startswith("3.1")
-    assert name in text
-    assert "3.5" in text

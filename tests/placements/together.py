@@ -21,8 +21,14 @@ IMPORT = (
     "from placements.together import *\n"
 )
 
-GRID = {1: (1, 1), 2: (2, 1), 4: (2, 2), 8: (4, 2)}
-"""The shape of the mesh over so many devices; every array below can be laid over it."""
+SIZES = {1: (1, 1), 2: (2, 1), 4: (2, 2), 8: (4, 2)}
+"""How the mesh over so many devices is laid out; every array below can be laid over it."""
+
+GRID = {count: {"x": x, "y": y} for count, (x, y) in SIZES.items()}
+"""The same, by the names of the axes."""
+
+ONE = GRID[1]
+"""The shape of a mesh that has collapsed."""
 
 VALUES = np.arange(64, dtype=np.float32).reshape(8, 8)
 
@@ -32,7 +38,7 @@ KEYS = np.arange(16, dtype=np.uint32).reshape(8, 2)
 
 def grid(count: int, first: int = 0) -> Mesh:
     """Returns a mesh of axes x and y over `count` devices."""
-    devices = np.array(jax.devices()[first : first + count]).reshape(GRID[count])
+    devices = np.array(jax.devices()[first : first + count]).reshape(SIZES[count])
     return Mesh(devices, ("x", "y"))
 
 
@@ -127,25 +133,24 @@ def name_of(device: jax.Device) -> str:
 
 
 def expected(
-    shape: tuple[int, int], devices: list[str], is_committed: bool, /, **singles: Any
+    shape: dict[str, int], devices: list[str], is_committed: bool, /, **singles: Any
 ) -> dict[str, Any]:
     """Returns what `report` says if the mesh has this shape and lies on these devices.
 
     Args:
-        shape: how many devices lie along x and along y.
+        shape: how many devices lie along each axis.
         devices: their names.
         is_committed: whether the arrays over it are committed.
         **singles: where the pieces on one device are.
     """
-    mesh = dict(zip("xy", shape, strict=True))
     return {
-        "mesh": (mesh, devices),
-        "sharding": (mesh, devices, ("x", "y")),
-        "array": ((mesh, devices, ("x", "y")), is_committed),
-        "keys": ((mesh, devices, ("x",)), is_committed),
-        "ref": ((mesh, devices, (None, "x")), is_committed),
-        "struct": (mesh, devices, ("x", "y")),
-        "out": ((mesh, devices, ("y",)), True),
+        "mesh": (shape, devices),
+        "sharding": (shape, devices, ("x", "y")),
+        "array": ((shape, devices, ("x", "y")), is_committed),
+        "keys": ((shape, devices, ("x",)), is_committed),
+        "ref": ((shape, devices, (None, "x")), is_committed),
+        "struct": (shape, devices, ("x", "y")),
+        "out": ((shape, devices, ("y",)), True),
         **singles,
     }
 

@@ -23,10 +23,13 @@ __all__ = [
     "RefImpl",
     "Tracer",
     "abstract_value",
+    "anew",
+    "has_dtype",
     "host_view",
     "join_arrays",
     "major_to_minor",
     "make_array",
+    "ref_kind",
     "ref_value",
     "sharded_aval",
     "x64_enabled",
@@ -50,6 +53,9 @@ def host_view(array: Any) -> np.ndarray[Any, Any]:
     On CPU this is a view of the array's own memory; from elsewhere it is a copy, which is not
     kept on the array as ``np.asarray`` would keep it.
     """
+    (device,) = array.devices()
+    if device.platform == "cpu":
+        return np.asarray(array)
     fetch = getattr(array, "_single_device_array_to_np_array_did_copy", None)
     return np.asarray(array) if fetch is None else np.asarray(fetch()[0])
 
@@ -58,6 +64,19 @@ def host_view(array: Any) -> np.ndarray[Any, Any]:
 def abstract_value(shape: tuple[int, ...], dtype: Any, weak_type: bool) -> Any:
     """Return the abstract value of an array, with a dtype that x64 mode does not narrow."""
     return core.ShapedArray(shape, dtype, weak_type=weak_type)
+
+
+@functools.cache
+def has_dtype(dtype: Any) -> bool:
+    """Say whether this JAX has arrays of a dtype of numpy or ml_dtypes."""
+    device = jax.local_devices()[0]
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    aval = abstract_value((0,), dtype, False)
+    try:
+        make_array(aval, sharding, [np.empty(0, dtype)], [device], False)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return True
 
 
 def make_array(
@@ -94,9 +113,25 @@ def x64_enabled() -> bool:
     return bool(config.enable_x64.value)
 
 
-def ref_value(ref: Any) -> jax.Array:
-    """Return the array that a reference holds now."""
-    return ref._refs._buf  # type: ignore[no-any-return]
+def ref_value(ref: Any) -> Any:
+    """Return the array that a reference holds now: its own, see :func:`anew`."""
+    return ref._refs._buf
+
+
+def anew(array: Any) -> jax.Array:
+    """Return an array object of its own over the same buffers.
+
+    When a reference is written, JAX replaces the buffers of its array, and forgets to clear
+    what that array remembers of its shards: asked for them once, it is of no use afterwards.
+    """
+    if array.is_deleted():
+        return array  # type: ignore[no-any-return]
+    return join_arrays(array.aval, array.sharding, array._arrays, array.committed)
+
+
+def ref_kind(ref: Any) -> str | None:
+    """Return what a reference's ``kind`` says of writes under rematerialization."""
+    return ref._aval.kind  # type: ignore[no-any-return]
 
 
 def major_to_minor(array: Any, host: np.ndarray[Any, Any]) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ def keyed_flatten(cls: type, flatten: Callable[[Any], Any]) -> types.FunctionTyp
         A function that does the same, or None where there is none, or it is not Python's.
     """
     try:
-        probe = object.__new__(cls)
+        probe: Any = object.__new__(cls)
     except TypeError:
         return None
     keyed = _first_call(tree_util.default_registry.flatten_one_level_with_keys, probe)
@@ -80,7 +80,7 @@ def _first_call(function: Callable[[Any], Any], probe: Any) -> _Call | None:
     sys.setprofile(see)
     try:
         function(probe)
-    except Exception:  # noqa: BLE001, S110 the probe is empty: the function may well stumble
+    except Exception:  # the probe is empty: its function may well stumble over that
         pass
     finally:
         sys.setprofile(outer)

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-__all__ = ["KeyArray", "base_array", "impl_name", "wrap"]
+__all__ = ["KeyArray", "base_array", "impl_name", "registered", "wrap"]
 
 try:
     from jax._src.random import prng
@@ -34,10 +34,16 @@ def impl_name(keys: Any) -> str:
     return str(impl.name)
 
 
+def registered() -> list[str]:
+    """Return the names of the implementations that this process knows."""
+    return sorted(prng.prngs)
+
+
 def wrap(impl: str, base: jax.Array) -> jax.Array:
     """Return the keys over ``base`` without a computation, whatever its placement.
 
     Raises:
         KeyError: no implementation is registered under that name.
+        TypeError: the array does not hold the data of such keys.
     """
     return prng.PRNGKeyArray(prng.prngs[impl], base)  # type: ignore[return-value]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
@@ -86,8 +87,25 @@ def make_treedef(registry: str, node: tuple[type, Any] | None, children: list[Tr
 
     JAX checks nothing of it: the class must be registered here and have so many children.
     """
+    if node is not None and _is_registered_namedtuple(node[0]):
+        return _make_custom(registry, *node, children)
     make = jax.tree_util.PyTreeDef.from_node_data_and_children  # type: ignore[attr-defined]
     return make(REGISTRIES[registry], node, children)
+
+
+def _is_registered_namedtuple(cls: type) -> bool:
+    return issubclass(cls, tuple) and cls is not tuple and is_registered(cls)
+
+
+def _make_custom(registry: str, cls: type, aux: Any, children: list[Treedef]) -> Treedef:
+    """Return a node of a namedtuple with a registration, which JAX makes by unpickling alone."""
+    kind = tree_util.tree_structure(OrderedDict()).__getstate__()[1][0][0]  # type: ignore[attr-defined]
+    nodes = [node for child in children for node in child.__getstate__()[1]]
+    leaves = sum(child.num_leaves for child in children)
+    nodes.append((kind, len(children), aux, cls, leaves, len(nodes) + 1))
+    treedef = jax.tree_util.PyTreeDef.__new__(jax.tree_util.PyTreeDef)
+    treedef.__setstate__((REGISTRIES[registry], nodes))  # type: ignore[attr-defined]
+    return treedef
 
 
 def _maker(function: Any) -> str:
@@ -105,10 +123,10 @@ def _is_class_protocol(cls: type, flatten: Any, unflatten: Any, with_keys: Any) 
         return False
     if with_keys is None:
         return _calls_method(flatten, "tree_flatten")
-    keyed = getattr(cls, "tree_flatten_with_keys", None)
-    return _calls_method(with_keys, "tree_flatten_with_keys") or (
-        hasattr(keyed, "__code__") and keyed.__code__ is getattr(with_keys, "__code__", None)
-    )
+    if _calls_method(with_keys, "tree_flatten_with_keys"):
+        return True
+    code = getattr(getattr(cls, "tree_flatten_with_keys", None), "__code__", None)
+    return code is not None and code is getattr(with_keys, "__code__", None)
 
 
 def _calls_method(function: Any, name: str) -> bool:

@@ -12,8 +12,8 @@ try:
     from jax._src.random.core import PRNGSpec
     from jax._src.random.prng import KeyTy, PRNGImpl, prngs
 except ImportError:  # before JAX 0.10.2
-    from jax._src.prng import KeyTy, PRNGImpl, prngs  # type: ignore[no-redef]
-    from jax._src.random import PRNGSpec  # type: ignore[no-redef]
+    from jax._src.prng import KeyTy, PRNGImpl, prngs  # type: ignore[no-redef, import-not-found]
+    from jax._src.random import PRNGSpec  # type: ignore[no-redef, import-not-found]
 
 __all__ = [
     "SENTINELS",

@@ -16,9 +16,9 @@ from jax.sharding import SingleDeviceSharding
 
 from jaxpickle._jax import arrays as private
 from jaxpickle._jax import keys as private_keys
-from jaxpickle.errors import PicklingError
+from jaxpickle.errors import PicklingError, UnpicklingError, VersionError
 from jaxpickle.families import describes, shards
-from jaxpickle.families.buffers import aligned, as_bytes, pack
+from jaxpickle.families.buffers import aligned, pack
 from jaxpickle.families.dtypes import build_dtype, describe_dtype
 from jaxpickle.placements.saved import saved_place
 from jaxpickle.placements.session import current_resolver, warn_once
@@ -53,22 +53,24 @@ def _describe_keys(keys: Any) -> Reduced:
 
 @builds("key/1")
 def _build_keys(impl: str, kind: Any, place: Any, data: Any) -> jax.Array:
-    return private_keys.wrap(impl, place_array("key/1", kind, place, data))
+    return _wrapped("key/1", impl, place_array("key/1", kind, place, data))
 
 
 @describes(private.RefImpl)
 def _describe_ref(ref: Any) -> Reduced:
-    value = private.ref_value(ref)
-    if isinstance(value, private_keys.KeyArray):
-        base = private_keys.base_array(value)
-        return build, ("ref/1", _impl_name(value), *describe_array(base))
-    return build, ("ref/1", None, *describe_array(value))
+    base, impl = private.ref_value(ref), None
+    if isinstance(base, private_keys.KeyArray):
+        base, impl = private_keys.base_array(base), _impl_name(base)
+    mutation = private.ref_kind(ref)
+    mutation = None if mutation is None else own(mutation)
+    return build, ("ref/1", impl, mutation, *describe_array(private.anew(base)))
 
 
 @builds("ref/1")
-def _build_ref(impl: str | None, kind: Any, place: Any, data: Any) -> Any:
+def _build_ref(impl: str | None, mutation: str | None, kind: Any, place: Any, data: Any) -> Any:
     value = place_array("ref/1", kind, place, data)
-    return jax.new_ref(value if impl is None else private_keys.wrap(impl, value))
+    value = value if impl is None else _wrapped("ref/1", impl, value)
+    return jax.new_ref(value, kind=mutation)
 
 
 def describe_array(array: Any) -> tuple[Any, Any, Any]:
@@ -89,7 +91,7 @@ def describe_array(array: Any) -> tuple[Any, Any, Any]:
     sharding = array.sharding
     if type(sharding) is SingleDeviceSharding:
         host, layout = shards.host_view(array)
-        data: Any = pack(as_bytes(host))
+        data: Any = pack(host)
     else:
         data, layout = shards.describe(array)
     return _kind(array), saved_place(sharding, array.committed, layout), data
@@ -107,8 +109,9 @@ def place_array(tag: str, kind: tuple[Any, ...], saved: tuple[Any, ...], data: A
     Raises:
         CorruptError: the fields contradict each other.
         PlacementError: it cannot land where it should.
+        VersionError: this JAX has no such dtype.
     """
-    aval, dtype, shape, nbytes = _typed(kind)
+    aval, dtype, shape, nbytes = _typed(tag, kind)
     if kind[0] in _WIDE and not private.x64_enabled():
         warn_once(_NARROWED.format(dtype=kind[0]), about="64 bits")
     place = current_resolver().place(saved, shape)
@@ -130,15 +133,42 @@ def _kind(array: Any) -> tuple[Any, ...]:
     return found
 
 
-@functools.lru_cache(maxsize=4096)
-def _typed(kind: tuple[Any, ...]) -> tuple[Any, np.dtype[Any], tuple[int, ...], int]:
+def _typed(tag: str, kind: tuple[Any, ...]) -> tuple[Any, np.dtype[Any], tuple[int, ...], int]:
     """Return the abstract value, dtype, shape and bytes that a kind means."""
+    try:
+        return _type_of(kind)
+    except (TypeError, ValueError) as error:
+        raise corrupt(tag, f"has no possible type {kind!r:.80}: {error}") from error
+
+
+@functools.lru_cache(maxsize=4096)
+def _type_of(kind: tuple[Any, ...]) -> tuple[Any, np.dtype[Any], tuple[int, ...], int]:
     name, shape, weak_type = kind
     dtype = build_dtype(name)
-    if any(size < 0 for size in shape) or dtype.hasobject:
-        raise corrupt("array/1", f"has no possible type: {kind!r:.80}")
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError("a dimension is no size")
+    if not private.has_dtype(dtype):
+        raise VersionError(
+            f"this stream holds an array of dtype {name!r}, and JAX {jax.__version__} has none "
+            "of it. Upgrade JAX: pip install -U jax",
+            names=(str(name),),
+        )
     aval = private.abstract_value(shape, dtype, weak_type)
     return aval, dtype, shape, math.prod(shape) * dtype.itemsize
+
+
+def _wrapped(tag: str, impl: str, base: jax.Array) -> jax.Array:
+    try:
+        return private_keys.wrap(impl, base)
+    except LookupError:
+        raise UnpicklingError(
+            f"this stream holds keys of the PRNG implementation {impl!r}, which is not "
+            "registered here: import what registers it, or upgrade JAX, and load again",
+            names=(str(impl),),
+            available=private_keys.registered(),
+        ) from None
+    except TypeError as error:
+        raise corrupt(tag, f"holds no keys: {error}") from error
 
 
 def _impl_name(keys: Any) -> str:

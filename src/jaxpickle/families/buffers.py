@@ -44,24 +44,32 @@ class Buffer:
                 mutable bytes, which a reader can shift to alignment where they are.
         """
         if protocol < 5:
-            mutable = (True,) if self.view.flags.writeable else ()
-            return build, ("buffer/1", self.view.tobytes(), *mutable)
+            ours = (True,) if self.view.flags.writeable else ()
+            return build, ("buffer/1", self.view.tobytes(), *ours)
         view: Any = _writable(self.view) if in_band else self.view
-        return build, ("buffer/1", pickle.PickleBuffer(view))
+        return build, ("buffer/1", pickle.PickleBuffer(view), *((True,) if in_band else ()))
 
 
 @builds("buffer/1")
-def _build_buffer(data: Any, mutable: bool = False) -> Any:
-    if mutable:
+def _build_buffer(data: Any, ours: bool = False) -> Any:
+    """Return the memory of a buffer: a bytearray if it is ours, to change and to move.
+
+    Args:
+        data: the bytes of the stream, or the buffer that the caller of ``loads`` gave.
+        ours: whether they came in the stream, as what may be changed.
+    """
+    if not ours:
+        return memoryview(data) if type(data) is bytearray else data
+    if type(data) is not bytearray:
         data = bytearray(data)
-    if type(data) is bytearray and len(data) >= IN_BAND:
+    if len(data) >= IN_BAND:
         _align_in_place(data)
     return data
 
 
-def pack(view: Bytes) -> bytes | Buffer:
-    """Return the plain data that stands for the bytes of ``view`` in a record."""
-    return view.tobytes() if view.nbytes < IN_BAND else Buffer(view)
+def pack(array: np.ndarray[Any, Any]) -> bytes | Buffer:
+    """Return the plain data that stands for the bytes of a C-contiguous array in a record."""
+    return array.tobytes() if array.nbytes < IN_BAND else Buffer(as_bytes(array))
 
 
 def as_bytes(array: np.ndarray[Any, Any]) -> Bytes:
@@ -81,9 +89,12 @@ def aligned(data: Any, nbytes: int, tag: str) -> Bytes:
         A view of ``data`` itself where it is aligned and read-only or ours; else a copy.
 
     Raises:
-        CorruptError: ``data`` has another size.
+        CorruptError: ``data`` is no buffer, or has another size.
     """
-    view = np.frombuffer(data, np.uint8)
+    try:
+        view = np.frombuffer(data, np.uint8)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise corrupt(tag, f"holds no bytes: {error}") from error
     if view.nbytes != nbytes:
         raise corrupt(tag, f"has {view.nbytes} bytes of data where its shape needs {nbytes}")
     if _is_stable(data) and (nbytes < IN_BAND or _address(view) % ALIGNMENT == 0):

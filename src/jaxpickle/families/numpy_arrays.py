@@ -32,7 +32,6 @@ _RECONSTRUCT = np.empty(0).__reduce__()[0]
 _RECONSTRUCT_MASKED = np.ma.MaskedArray(0).__reduce__()[0]
 """The private functions that numpy's own reductions name; found, so that we need not."""
 
-_LIBRARIES = ("numpy", "ml_dtypes")
 _PROTOCOL = ("__reduce__", "__reduce_ex__", "__setstate__")
 
 
@@ -185,12 +184,16 @@ def _kind_and_value(dtype: Any, data: Any) -> tuple[Any, Any]:
             raise ValueError(f"{data!r:.80}")
         return data.dtype.type, data[()]
     built = build_dtype(dtype)
-    if built.kind not in "SU":
-        return built.type, _build_array(dtype, (), False, True, data)[()]
+    kind = built.type
+    if issubclass(kind, np.void):
+        return kind, _build_array(dtype, (), False, True, data)[()]
     data = bytes((data,)) if type(data) is int else data
+    if kind is not np.str_ and kind is not np.bytes_:
+        (value,) = np.frombuffer(data, built)
+        return kind, value
     if not isinstance(data, bytes):
         raise TypeError(f"{data!r:.80}")
-    return built.type, data if built.kind == "S" else data.decode("utf-8", "surrogatepass")
+    return kind, data if kind is np.bytes_ else data.decode("utf-8", "surrogatepass")
 
 
 # Subclasses
@@ -255,14 +258,18 @@ def own_reduction(obj: Any) -> Reduced | None:
         the private functions of numpy in it (of ``super().__reduce__()``) replaced by records.
     """
     cls = type(obj)
-    base = next(base for base in cls.__mro__ if base.__module__.partition(".")[0] in _LIBRARIES)
-    if base is cls:
+    if _is_of_library(cls):
         return None
+    base = next(filter(_is_of_library, cls.__mro__))
     if cls in copyreg.dispatch_table:
         return _without_private_names(copyreg.dispatch_table[cls](obj))
     if all(getattr(cls, name, None) is getattr(base, name, None) for name in _PROTOCOL):
         return None
     return _without_private_names(obj.__reduce_ex__(2))
+
+
+def _is_of_library(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] in ("numpy", "ml_dtypes")
 
 
 def _without_private_names(reduced: Any) -> Reduced:

@@ -45,9 +45,12 @@ class Parts:
         self._shape = shape
         self._dtype = dtype
         self._hosts: dict[Bounds, Host] = {}
-        for bounds, data in saved:
-            part = self._checked(bounds)
-            self._hosts[part] = host_array(tag, dtype, _extent(part), data)
+        try:
+            for bounds, data in saved:
+                part = self._checked(bounds)
+                self._hosts[part] = host_array(tag, dtype, _extent(part), data)
+        except (TypeError, ValueError) as error:
+            raise corrupt(tag, f"has parts of no known form: {error}") from error
         self._saved = tuple(self._hosts.items())
 
     def read(self, bounds: Bounds) -> Host:

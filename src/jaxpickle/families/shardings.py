@@ -13,8 +13,8 @@ from jax.sharding import AbstractMesh, Mesh, PartitionSpec, Sharding
 
 from jaxpickle._jax import devices as private
 from jaxpickle.families import describes, describes_kind
-from jaxpickle.placements import here, saved, specs
-from jaxpickle.placements.resolver import abstract_mesh
+from jaxpickle.placements import here, meshes, saved, specs
+from jaxpickle.placements.resolver import warn_of_memory
 from jaxpickle.placements.session import current_resolver
 from jaxpickle.records import Reduced, builds, corrupt, describe
 
@@ -41,7 +41,10 @@ def _describe_memory(memory: Any) -> Reduced:
 @builds("memory/1")
 def _build_memory(name: str, kind: str) -> Any:
     device = current_resolver().device(name)
-    return private.memory(device, here.memory_kind(device, kind))
+    known = here.memory_kind(device, kind)
+    if known is None:
+        warn_of_memory(kind, device)
+    return private.memory(device, known)
 
 
 @describes(Mesh)
@@ -63,7 +66,7 @@ def _describe_abstract_mesh(mesh: AbstractMesh) -> Reduced:
 
 @builds("abstract_mesh/1")
 def _build_abstract_mesh(mesh: saved.SavedMesh) -> AbstractMesh:
-    return abstract_mesh(mesh)
+    return meshes.build_abstract(mesh)
 
 
 @describes_kind(Sharding)

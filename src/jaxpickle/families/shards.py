@@ -11,10 +11,11 @@ from jax.sharding import NamedSharding, SingleDeviceSharding
 
 from jaxpickle._jax import arrays as private
 from jaxpickle.errors import PicklingError
-from jaxpickle.families.buffers import as_bytes, pack
+from jaxpickle.families.buffers import pack
 from jaxpickle.families.parts import Bounds, Host, Parts, bounds_of, host_array, whole
 from jaxpickle.placements.resolver import Place
 from jaxpickle.placements.session import warn_once
+from jaxpickle.records import corrupt
 
 __all__ = ["PARTIAL", "build", "describe", "host_view"]
 
@@ -50,8 +51,8 @@ def describe(array: Any) -> tuple[tuple[Any, ...], Order | None]:
     views = [(bounds, *host_view(data)) for bounds, data in parts]
     layout = views[0][2] if views else None
     if _is_partial(array.sharding):
-        return (PARTIAL, *(pack(as_bytes(host)) for _, host, _ in views)), layout
-    return tuple((bounds, pack(as_bytes(host))) for bounds, host, _ in views), layout
+        return (PARTIAL, *(pack(host) for _, host, _ in views)), layout
+    return tuple((bounds, pack(host)) for bounds, host, _ in views), layout
 
 
 def host_view(array: Any) -> tuple[Host, Order | None]:
@@ -80,7 +81,7 @@ def build(tag: str, aval: Any, place: Place, data: Any) -> jax.Array:
     Raises:
         CorruptError: the parts do not make the whole.
     """
-    sharding = place.sharding
+    sharding: Any = place.sharding
     if type(data) is tuple and data[:1] == (PARTIAL,):
         hosts = _partial_hosts(tag, aval, sharding, data[1:])
         devices = list(sharding.mesh.devices.flat)
@@ -90,8 +91,7 @@ def build(tag: str, aval: Any, place: Place, data: Any) -> jax.Array:
         saved = data if type(data) is tuple else ((whole(aval.shape), data),)
         parts = Parts(tag, aval.shape, aval.dtype, saved)
         hosts = [parts.read(bounds_of(index, aval.shape)) for index in indices.values()]
-    if isinstance(sharding, NamedSharding):
-        aval = private.sharded_aval(aval, sharding)
+    aval = private.sharded_aval(aval, sharding)
     if place.layout is not None:
         return _laid_out(aval, place, hosts, devices)
     return private.make_array(aval, sharding, hosts, devices, place.committed)
@@ -128,7 +128,9 @@ def _laid_out(aval: Any, place: Place, hosts: list[Host], devices: list[Any]) ->
                 for host, device in zip(hosts, devices, strict=True)
             ]
     except (ValueError, RuntimeError) as error:
-        warn_once(f"the layout {place.layout} of an array is not possible here: {error}")
+        warn_once(
+            f"the layout {place.layout} of an array is not possible here: {error}", about="layout"
+        )
         return private.make_array(aval, place.sharding, hosts, devices, place.committed)
     return private.join_arrays(aval, place.sharding, arrays, place.committed)
 

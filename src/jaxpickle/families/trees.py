@@ -49,8 +49,10 @@ def _node(data: NodeData, arity: int) -> tuple[Any, ...]:
 
 @builds("treedef/1")
 def _build_treedef(registry: str, nodes: list[Any]) -> Any:
-    if registry not in pytrees.REGISTRIES:
+    if not isinstance(registry, str) or registry not in pytrees.REGISTRIES:
         raise corrupt("treedef/1", f"names a registry {registry!r}")
+    if not isinstance(nodes, list):
+        raise corrupt("treedef/1", "has no list of nodes")
     built: list[Any] = []
     # Backwards, a node comes after its children.
     for node in reversed(nodes):

@@ -55,7 +55,9 @@ def _keys(impl: str, kind: tuple[Any, ...], place: Any, data: Any) -> np.ndarray
     return _array(kind, place, data)
 
 
-def _ref(impl: str | None, kind: tuple[Any, ...], place: Any, data: Any) -> np.ndarray[Any, Any]:
+def _ref(
+    impl: str | None, mutation: str | None, kind: tuple[Any, ...], place: Any, data: Any
+) -> np.ndarray[Any, Any]:
     """Return the values that a reference held."""
     return _array(kind, place, data)
 

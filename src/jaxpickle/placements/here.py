@@ -74,10 +74,11 @@ def missing(wanted: list[str], why: str, key: str) -> MissingDeviceError:
         key: what must be sent elsewhere, as a key of a mapping.
     """
     there = available()
+    instead = {key: there[0]}
     what = f"device {wanted[0]!r}" if len(wanted) == 1 else f"devices {', '.join(wanted)}"
     return MissingDeviceError(
         f"{why} {what}, which this process does not have; it has {_shortened(there)}. Say where "
-        f"to go instead, jaxpickle.loads(data, devices={({key: there[0]})!r}), or take the "
+        f"to go instead, jaxpickle.loads(data, devices={instead!r}), or take the "
         "default device, jaxpickle.loads(data, raise_on_missing_device=False)",
         names=wanted,
         available=there,

@@ -12,18 +12,17 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.extend.backend as jax_backend
-import numpy as np
-from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 
 from jaxpickle._jax import shardings as private
 from jaxpickle.errors import MissingDeviceError, PlacementError
-from jaxpickle.placements import here, specs
+from jaxpickle.placements import here, meshes, specs
 from jaxpickle.placements.rules import ByName, Landing, OntoMesh, Rule
 from jaxpickle.placements.saved import SavedArray, SavedMesh, SavedSharding
 from jaxpickle.placements.session import warn_once
 from jaxpickle.placements.settings import Settings
 
-__all__ = ["Place", "Resolver", "resolver_for"]
+__all__ = ["Place", "Resolver", "resolver_for", "warn_of_memory"]
 
 Sharding = jax.sharding.Sharding
 
@@ -35,7 +34,7 @@ class Place(NamedTuple):
         sharding: its sharding here.
         committed: whether it is committed to it.
         layout: its major-to-minor order, or None for the default one.
-        device: the device, where it is a whole array on one; else None.
+        device: the device, where it is a whole array in the default memory of one; else None.
     """
 
     sharding: Sharding
@@ -84,7 +83,9 @@ class Resolver:
             MissingDeviceError: devices of it are missing, and that is an error.
             PlacementError: it cannot be laid over the mesh or devices that it becomes.
         """
-        return self._once(("sharding", saved), self._sharding, saved)  # type: ignore[no-any-return]
+        sharding: Sharding = self._once(("sharding", saved), self._sharding, saved)
+        _check_memory(saved, sharding)
+        return sharding
 
     def place(self, saved: tuple[Any, ...], shape: tuple[int, ...]) -> Place:
         """Return where a saved array of a shape lands.
@@ -96,6 +97,7 @@ class Resolver:
         place = self._known.get(saved)
         if place is None:
             place = self._known[saved] = self._place(SavedArray(*saved))
+        _check_memory(saved[0], place.sharding)
         if self._relays and isinstance(place.sharding, NamedSharding):
             return place._replace(sharding=specs.fitted(place.sharding, shape))
         return place
@@ -115,15 +117,17 @@ class Resolver:
         kind, *fields = saved.sharding
         committed = saved.commitment == "committed"
         if kind != "single":
+            if kind == "named":
+                specs.check_partial_sums(fields[0], fields[1], self.mesh(fields[0]))
             sharding = self._sharding(saved.sharding)
-            _check_partial_sums(saved.sharding, sharding)
             spread = committed and sharding.num_devices > 1
             commits = spread or self._commits(saved.sharding, committed)
             return Place(sharding, commits, saved.layout)
         name, memory_kind = fields
         landing = self._landing(name) if committed else self._uncommitted(name, saved.commitment)
         keeps = committed if landing.committed is None else landing.committed
-        return Place(_single(landing.device, memory_kind), keeps, saved.layout, landing.device)
+        plain = landing.device if memory_kind in (None, "default") else None
+        return Place(_single(landing.device, memory_kind), keeps, saved.layout, plain)
 
     def _uncommitted(self, name: str, commitment: str) -> Landing:
         """Land an array that JAX had placed: where a rule says, else where JAX would now."""
@@ -143,8 +147,8 @@ class Resolver:
         if kind == "named" and self._replacement(first) is not None:
             return committed
         device_names = first[3] if kind == "named" else first
-        said = {self._landing(name).committed for name in device_names} - {None}
-        return min(said, default=committed)
+        said = {self._landing(name).committed for name in device_names}
+        return False not in said and (committed or True in said)
 
     def _landing(self, name: str) -> Landing:
         return self._once(("device", name), self._land, name)  # type: ignore[no-any-return]
@@ -167,14 +171,14 @@ class Resolver:
     def _mesh(self, saved: SavedMesh) -> Mesh:
         axes, shape, types, device_names = saved
         if not device_names:
-            return Mesh(np.empty((), dtype=object), ())
+            return meshes.EMPTY
         replacement = self._replacement(saved)
         if replacement is not None:
             return replacement
         devices = self._devices(device_names, f"the mesh {dict(zip(axes, shape, strict=True))}")
         if len(devices) == 1:
             shape = (1,) * len(axes)
-        return _mesh(devices, shape, axes, _axis_types(types))
+        return meshes.build(devices, shape, axes, types)
 
     def _replacement(self, saved: SavedMesh) -> Mesh | None:
         """Return the user's mesh that a saved one becomes, or None."""
@@ -217,12 +221,12 @@ class Resolver:
             return self._hlo(*fields)
         saved_mesh, saved_spec, memory_kind, ids = fields
         if kind == "abstract":
-            mesh: Any = abstract_mesh(saved_mesh)
+            mesh: Any = meshes.build_abstract(saved_mesh)
         else:
             mesh = self.mesh(saved_mesh)
             memory_kind = _memory_kind(mesh.devices.flat[0], memory_kind)
         ids = ids if ids is not None and len(ids) == mesh.size else None
-        return private.named_sharding(mesh, specs.build(saved_spec, mesh), memory_kind, ids)
+        return specs.laid_over(mesh, saved_spec, memory_kind, ids)
 
     def _hlo(self, device_names: tuple[str, ...], proto: bytes, kind: str | None) -> Sharding:
         devices = self._devices(device_names, "the sharding")
@@ -237,22 +241,20 @@ class Resolver:
         return found
 
 
+def warn_of_memory(kind: str, device: jax.Device) -> None:
+    """Warn that what was saved in a kind of memory is in the default one of ``device`` now."""
+    warn_once(
+        f"{here.name_of(device)} has no memory of kind {kind!r}; what was saved in it is in "
+        f"{device.default_memory().kind!r} now",
+        about="memory kind",
+    )
+
+
 def resolver_for(settings: Settings) -> Resolver:
     """Return the resolver for some settings and what this process has now."""
     clients = tuple(jax_backend.backends().values())
     return _resolver(
         settings.rules, settings.raise_on_missing_device, here.default_device(), clients
-    )
-
-
-def abstract_mesh(saved: SavedMesh) -> AbstractMesh:
-    """Return an abstract mesh, which names no devices and is the same everywhere."""
-    axes, shape, types, device = saved
-    return AbstractMesh(
-        shape,
-        axes,
-        axis_types=_axis_types(types),
-        abstract_device=private.build_abstract_device(device),
     )
 
 
@@ -263,18 +265,6 @@ def _resolver(
     return Resolver(rules, raises, default)
 
 
-def _mesh(
-    devices: list[jax.Device], shape: Sequence[int], axes: Any, types: tuple[AxisType, ...]
-) -> Mesh:
-    grid = np.empty(len(devices), dtype=object)
-    grid[:] = devices
-    return Mesh(grid.reshape(shape), axes, axis_types=types)
-
-
-def _axis_types(names: Sequence[str]) -> tuple[AxisType, ...]:
-    return tuple(AxisType[name] for name in names)
-
-
 def _single(device: jax.Device, kind: str | None) -> SingleDeviceSharding:
     return SingleDeviceSharding(device, memory_kind=_memory_kind(device, kind))
 
@@ -282,31 +272,14 @@ def _single(device: jax.Device, kind: str | None) -> SingleDeviceSharding:
 def _memory_kind(device: jax.Device, kind: str | None) -> str | None:
     if kind is None:
         return None
-    known = here.memory_kind(device, kind)
-    if known is None:
-        known = device.default_memory().kind
-        warn_once(
-            f"{here.name_of(device)} has no memory of kind {kind!r}; what was saved in it is in "
-            f"{known!r} now",
-            about="memory kind",
-        )
-    return known
+    return here.memory_kind(device, kind) or device.default_memory().kind
 
 
-def _check_partial_sums(saved: SavedSharding, sharding: Sharding) -> None:
-    """Refuse to lay partial sums, which belong to their devices, over a mesh of another shape."""
-    kind, saved_mesh, saved_spec, *_ = saved
-    if kind != "named" or not isinstance(sharding, NamedSharding) or not saved_spec[1]:
-        return
-    was, now = dict(zip(*saved_mesh[:2], strict=True)), dict(sharding.mesh.shape)
-    if list(was.items()) != list(now.items()):
-        raise PlacementError(
-            f"an array of partial sums (unreduced over {saved_spec[1]}) keeps its values spread "
-            f"over the mesh {was}, and cannot land on {now}. Sum it before pickling: "
-            "jax.reshard(x, a_spec_without_unreduced_axes)",
-            names=[str(axis) for axis in was],
-            available=[str(axis) for axis in now],
-        )
+def _check_memory(saved: SavedSharding, sharding: Sharding) -> None:
+    """Warn of a memory kind that is not here, for every load anew: the sharding is cached."""
+    kind = saved[3] if len(saved) > 3 else saved[2]
+    if kind is not None and kind not in ("default", sharding.memory_kind):
+        warn_of_memory(kind, next(iter(sharding.device_set)))
 
 
 def _not_one_to_one(

@@ -9,10 +9,10 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxpickle._jax import shardings as private
 from jaxpickle.errors import PlacementError
-from jaxpickle.placements.saved import UNCONSTRAINED, SavedSpec
+from jaxpickle.placements.saved import UNCONSTRAINED, SavedMesh, SavedSpec
 from jaxpickle.placements.session import warn_once
 
-__all__ = ["build", "fitted"]
+__all__ = ["build", "check_partial_sums", "fitted", "laid_over"]
 
 
 def build(saved: SavedSpec, mesh: Any = None) -> PartitionSpec:
@@ -40,6 +40,27 @@ def build(saved: SavedSpec, mesh: Any = None) -> PartitionSpec:
     return spec
 
 
+def laid_over(
+    mesh: Any, saved: SavedSpec, memory_kind: str | None, ids: tuple[int, ...] | None
+) -> NamedSharding:
+    """Return the NamedSharding over a mesh that a saved spec means.
+
+    Args:
+        mesh: the mesh here.
+        saved: the description of the spec.
+        memory_kind: the kind of memory.
+        ids: the order of devices, where the sharding has one of its own.
+
+    Raises:
+        PlacementError: the mesh lacks an axis, or has it of a type that the spec cannot use.
+    """
+    spec = build(saved, mesh)
+    try:
+        return private.named_sharding(mesh, spec, memory_kind, ids)
+    except ValueError as error:
+        raise PlacementError(f"a saved {spec} does not fit the mesh {mesh}: {error}") from error
+
+
 def fitted(sharding: NamedSharding, shape: tuple[int, ...]) -> NamedSharding:
     """Return the sharding with those axes left out that do not divide a dimension.
 
@@ -60,6 +81,29 @@ def fitted(sharding: NamedSharding, shape: tuple[int, ...]) -> NamedSharding:
         about="indivisible",
     )
     return NamedSharding(mesh, fitting, memory_kind=sharding.memory_kind)
+
+
+def check_partial_sums(saved_mesh: SavedMesh, saved_spec: SavedSpec, mesh: Any) -> None:
+    """Refuse to lay partial sums, which belong to their devices, over a mesh of another shape.
+
+    Args:
+        saved_mesh: the mesh over which an array lay.
+        saved_spec: its spec there.
+        mesh: the mesh over which it should land.
+
+    Raises:
+        PlacementError: it holds partial sums, and the mesh is not of the shape that it was.
+    """
+    axes, shape, *_ = saved_mesh
+    was, now = dict(zip(axes, shape, strict=True)), dict(mesh.shape)
+    if saved_spec[1] and list(was.items()) != list(now.items()):
+        raise PlacementError(
+            f"an array of partial sums (unreduced over {saved_spec[1]}) keeps its values spread "
+            f"over the mesh {was}, and cannot land on {now}. Sum it before pickling: "
+            "jax.reshard(x, a_spec_without_unreduced_axes)",
+            names=[str(axis) for axis in was],
+            available=[str(axis) for axis in now],
+        )
 
 
 def _dividing(part: Any, size: int, mesh: Any) -> Any:

@@ -1,0 +1,216 @@
+"""PRNG keys: every implementation draws the same numbers after the journey."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.extend.random
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import jaxpickle
+from array_facts import bits, facts
+from fresh import Worker
+from jaxpickle.errors import CorruptError, PicklingError, UnpicklingError
+from jaxpickle.records import build
+from round_trips import out_of_band, round_trips, sent
+
+OLD = ["threefry2x32", "rbg", "unsafe_rbg"]
+NEW = ["philox2x32", "philox4x32", "threefry4x32"]
+"""Those that JAX has from 0.10.2."""
+
+
+def registered() -> list[str]:
+    """Returns the implementations that this JAX knows by name."""
+    found = []
+    for name in [*OLD, *NEW]:
+        try:
+            jax.random.key(0, impl=name)
+        except ValueError:
+            assert name in NEW
+        else:
+            found.append(name)
+    return found
+
+
+def keys_of(name: str) -> dict[str, Any]:
+    """Returns keys of an implementation in all shapes and places."""
+    key = jax.random.key(7, impl=name)
+    batch = jax.random.split(key, 8)
+    mesh = Mesh(np.array(jax.devices()[:4]), ("x",))
+    return {
+        "key": key,
+        "batch": batch,
+        "grid": batch.reshape(2, 4),
+        "none": batch[:0],
+        "placed": jax.device_put(key, jax.devices()[3]),
+        "sharded": jax.device_put(batch, NamedSharding(mesh, PartitionSpec("x"))),
+        "replicated": jax.device_put(batch, NamedSharding(mesh, PartitionSpec())),
+        "large": jax.random.split(key, 2000),
+    }
+
+
+DRAWS = """
+import jax
+import numpy as np
+
+@jax.jit
+def drawn(key):
+    children = jax.random.split(key, 3)
+    return (
+        jax.random.normal(key, (3, 2)),
+        jax.random.bits(children[1], (5,)),
+        jax.random.key_data(children),
+        jax.random.key_data(jax.random.fold_in(key, 9)),
+    )
+
+def draws(key):
+    return [np.asarray(x) for x in drawn(key)]
+"""
+names: dict[str, Any] = {}
+exec(DRAWS, names)
+draws: Callable[[Any], list[Any]] = names["draws"]
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("name", registered())
+def test_keys_of_each_implementation_come_back(name: str) -> None:
+    """Scalar, batched, empty, placed, sharded and replicated keys keep data, dtype and place."""
+    keys = keys_of(name)
+    expected = {at: facts(key) for at, key in keys.items()}
+    for loaded in round_trips(keys):
+        assert {at: facts(key) for at, key in loaded.items()} == expected
+        assert str(jax.random.key_impl(loaded["key"])) == str(jax.random.key_impl(keys["key"]))
+
+
+@pytest.mark.versions
+def test_keys_draw_the_same_numbers_in_a_fresh_process(worker4: Worker) -> None:
+    """normal, bits, split, fold_in and a jitted permutation agree, for each implementation."""
+    names = registered()
+    keys = {name: keys_of(name) for name in names}
+    data, buffers = out_of_band(keys)
+    assert buffers
+    got = worker4.run(
+        DRAWS
+        + """
+import jaxpickle
+keys = jaxpickle.loads(blobs["data"], buffers=blobs["buffers"])
+result = {
+    name: (
+        draws(found["key"]),
+        draws(found["batch"][5]),
+        np.asarray(jax.random.key_data(found["sharded"])),
+        [str(shard.device) for shard in found["sharded"].addressable_shards],
+    )
+    for name, found in keys.items()
+}
+""",
+        blobs={"data": data, "buffers": [sent(buffer) for buffer in buffers]},
+    )
+    for name in names:
+        *drawn, sharded, places = got[name]
+        for key, theirs in zip([keys[name]["key"], keys[name]["batch"][5]], drawn, strict=True):
+            for ours, other in zip(draws(key), theirs, strict=True):
+                np.testing.assert_array_equal(ours, other, strict=True)
+        assert bits(keys[name]["sharded"]) == sharded.tobytes()
+        assert places == [str(device) for device in jax.devices()[:4]]
+
+
+@pytest.mark.versions
+def test_jitted_functions_take_loaded_keys_without_a_new_trace() -> None:
+    """A loaded key has the same type to JAX as the one that was saved."""
+    traces = []
+
+    @jax.jit
+    def draw(key: Any) -> Any:
+        traces.append(key)
+        return jax.random.normal(key, (2,))
+
+    for name in registered():
+        traces.clear()
+        key = jax.random.key(1, impl=name)
+        assert bits(draw(key)) == bits(draw(jaxpickle.loads(jaxpickle.dumps(key))))
+        assert len(traces) == 1
+
+
+@dataclasses.dataclass
+class State:
+    """A user's class that holds a key, twice."""
+
+    key: Any
+    again: Any
+    dtype: Any
+
+
+@pytest.mark.versions
+def test_key_inside_a_user_class() -> None:
+    """Identity of a shared key, and the dtype of keys, survive inside an instance."""
+    key = jax.random.key(3)
+    for loaded in round_trips(State(key, key, key.dtype)):
+        assert loaded.key is loaded.again
+        assert loaded.dtype == key.dtype == loaded.key.dtype
+        assert bits(loaded.key) == bits(key)
+
+
+@pytest.mark.versions
+def test_raw_keys_are_plain_arrays() -> None:
+    """The keys of `jax.random.PRNGKey` are arrays of uint32, and stay so."""
+    raw = jax.random.PRNGKey(3)
+    for loaded in round_trips(raw):
+        assert facts(loaded) == facts(raw)
+
+
+@pytest.mark.versions
+def test_unregistered_implementation_is_refused_by_path() -> None:
+    """Keys of an implementation under no name say where they stand, and how to send them."""
+    impl = jax.extend.random.define_prng_impl(
+        key_shape=(2,),
+        seed=lambda seed: jnp.stack([seed.astype(jnp.uint32)] * 2),
+        split=lambda key, shape: jnp.broadcast_to(key, (*shape, 2)),
+        random_bits=lambda key, width, shape: jnp.zeros(shape, jnp.uint32),
+        fold_in=lambda key, data: key,
+        name="home_made",
+        tag="hm",
+    )
+    key = jax.random.key(3, impl=impl)
+    for obj, path in [({"a": [key]}, "$['a'][0]"), ([jax.new_ref(key)], "$[0]")]:
+        with pytest.raises(PicklingError, match="home_made.*key_data.*wrap_key_data") as caught:
+            jaxpickle.dumps(obj)
+        assert caught.value.path == path
+
+
+@pytest.mark.versions
+def test_unregistered_name_cannot_take_the_place_of_a_registered_one() -> None:
+    """An implementation that only shares its name with a registered one is refused as well."""
+    impl = jax.extend.random.threefry_prng_impl._replace(tag="other")
+    key = jax.random.key(3)
+    fake = type(key)(impl, jax.random.key_data(key))
+    with pytest.raises(PicklingError, match="threefry2x32.*not registered"):
+        jaxpickle.dumps(fake)
+
+
+@pytest.mark.versions
+def test_implementation_that_the_reader_lacks_is_named() -> None:
+    """A stream with keys of an unknown implementation raises, and tells which there are."""
+    function, (tag, _, *fields) = jax.random.key(3), _record(jax.random.key(3))
+    assert bits(build(tag, "threefry2x32", *fields)) == bits(function)
+    with pytest.raises(UnpicklingError, match="'cha_cha'.*not registered") as caught:
+        build(tag, "cha_cha", *fields)
+    assert caught.value.names == ("cha_cha",)
+    assert "threefry2x32" in caught.value.available
+
+
+def test_forged_key_data_is_refused() -> None:
+    """Data of another shape or dtype than keys have is a damaged record, not a strange key."""
+    _, place, data = _record(jnp.zeros((4,), jnp.uint32))[1:]
+    for kind in [("uint32", (4,), False), ("int32", (2, 2), False), ("uint32", (1, 4), False)]:
+        with pytest.raises(CorruptError, match="key/1"):
+            build("key/1", "threefry2x32", kind, place, data)
+
+
+def _record(array: Any) -> Any:
+    """Returns the fields of an array's record, its tag first."""
+    return jaxpickle.Pickler.dispatch_table[type(array)](array)[1]

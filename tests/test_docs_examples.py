@@ -22,7 +22,7 @@ OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 RUN_PAGE = f"""
 import doctest
 
-def run(page, line, source):
+def _run_block(page, line, source):
     if not source.startswith(">>> "):
         exec(compile("\\n" * line + source, page, "exec"), globals())
         return
@@ -32,7 +32,7 @@ def run(page, line, source):
 
 for block in blobs["blocks"]:
     try:
-        run(*block)
+        _run_block(*block)
     except doctest.DocTestFailure as failure:
         example = failure.example
         raise AssertionError(

@@ -26,8 +26,6 @@ MESHES = {
     "mixed": Mesh(DEVICES[:4].reshape(2, 2), ("x", "y"), axis_types=(EXPLICIT, AUTO)),
 }
 MANUAL_AXIS = Mesh(DEVICES[:4].reshape(2, 2), ("x", "y"), axis_types=(AUTO, MANUAL))
-    "manual": Mesh(DEVICES[:4].reshape(2, 2), ("x", "y"), axis_types=(AUTO, MANUAL)),
-}
 SPECS = [P(), P("x"), P("y", "x"), P(None, ("x", "y")), P(None, None, "y"), P(("y", "x"), None)]
 
 

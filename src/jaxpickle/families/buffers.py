@@ -124,12 +124,22 @@ def _align_in_place(data: bytearray) -> None:
 
 
 def _is_stable(data: Any) -> bool:
-    """Say whether the memory behind ``data`` is read-only, or a bytearray of our own."""
+    """Say whether the memory behind ``data`` is read-only, or a bytearray of our own.
+
+    A read-only view does not tell: its owner may go on writing.
+    """
     if type(data) in (bytes, bytearray):
         return True
-    if not isinstance(data, memoryview) or data.obj is None:
-        return memoryview(data).readonly
-    return memoryview(data.obj).readonly
+    view = memoryview(data)
+    owner: Any = view.obj
+    while owner is not None:
+        try:
+            view = memoryview(owner)
+        except TypeError:  # what is no buffer, as memory of JAX
+            break
+        inner = owner.base if isinstance(owner, np.ndarray) else view.obj
+        owner = None if inner is owner else inner
+    return view.readonly
 
 
 def _address(view: Bytes) -> int:

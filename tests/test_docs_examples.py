@@ -54,7 +54,7 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """The blocks of a page; `<!-- not run: REASON -->` right above a fence keeps one from running."""
+    """The blocks of a page; one right below `<!-- not run: REASON -->` is not run."""
     pattern = re.compile(
         r"(?:^<!-- not run:(?P<reason>.*?)-->\n+)?^```python\n(?P<source>.*?)^```$", re.M | re.S
     )

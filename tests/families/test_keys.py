@@ -177,7 +177,7 @@ def test_unregistered_implementation_is_refused_by_path() -> None:
     )
     key = jax.random.key(3, impl=impl)
     for obj, path in [({"a": [key]}, "$['a'][0]"), ([jax.new_ref(key)], "$[0]")]:
-        with pytest.raises(PicklingError, match="home_made.*key_data.*wrap_key_data") as caught:
+        with pytest.raises(PicklingError, match=r"home_made.*key_data.*wrap_key_data") as caught:
             jaxpickle.dumps(obj)
         assert caught.value.path == path
 
@@ -188,7 +188,7 @@ def test_unregistered_name_cannot_take_the_place_of_a_registered_one() -> None:
     impl = jax.extend.random.threefry_prng_impl._replace(tag="other")
     key = jax.random.key(3)
     fake = type(key)(impl, jax.random.key_data(key))
-    with pytest.raises(PicklingError, match="threefry2x32.*not registered"):
+    with pytest.raises(PicklingError, match=r"threefry2x32.*not registered"):
         jaxpickle.dumps(fake)
 
 
@@ -197,7 +197,7 @@ def test_implementation_that_the_reader_lacks_is_named() -> None:
     """A stream with keys of an unknown implementation raises, and tells which there are."""
     function, (tag, _, *fields) = jax.random.key(3), _record(jax.random.key(3))
     assert bits(build(tag, "threefry2x32", *fields)) == bits(function)
-    with pytest.raises(UnpicklingError, match="'cha_cha'.*not registered") as caught:
+    with pytest.raises(UnpicklingError, match=r"'cha_cha'.*not registered") as caught:
         build(tag, "cha_cha", *fields)
     assert caught.value.names == ("cha_cha",)
     assert "threefry2x32" in caught.value.available

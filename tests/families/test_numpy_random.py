@@ -215,7 +215,6 @@ def test_fresh_interpreter_draws_the_same(worker1: Worker) -> None:
         ("seed_sequence/1", np.random.SeedSequence, "entropy", (), 4, 0),
         ("seed_sequence/1", np.random.SeedSequence, 1, (), -4, 0),
     ],
-    ids=str,
 )
 def test_damaged_records_are_refused(record: tuple[Any, ...]) -> None:
     """A record that describes no generator raises CorruptError; none starts from a random state."""

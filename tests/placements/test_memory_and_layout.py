@@ -36,12 +36,16 @@ def test_memory_kind_is_kept(kind: str, sharding: Any, devices: Any) -> None:
         assert got.sharding == array.sharding
 
 
+HOST_TYPE = pytest.mark.xfail(reason="the type of an array on one device has no memory space")
+
+
 @pytest.mark.versions
-@pytest.mark.parametrize("sharding", SHARDINGS, ids=["one", "mesh"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_type_says_the_memory(kind: str, sharding: Any) -> None:
+@pytest.mark.parametrize(
+    "sharding", [pytest.param(ON_ONE, marks=HOST_TYPE), OVER_MESH], ids=["one", "mesh"]
+)
+def test_type_says_the_memory(sharding: Any) -> None:
     """The type of an array in host memory says so, as JAX's computations on it need."""
-    array = jax.device_put(VALUES, sharding.with_memory_kind(kind))
+    array = jax.device_put(VALUES, sharding.with_memory_kind("pinned_host"))
     assert jaxpickle.loads(jaxpickle.dumps(array)).aval == array.aval
 
 
@@ -90,6 +94,19 @@ def test_layout_of_three_dimensions() -> None:
     got = jaxpickle.loads(jaxpickle.dumps(array))
     assert got.format == array.format
     np.testing.assert_array_equal(got, values)
+
+
+def test_laid_out_arrays_load_while_a_function_is_traced() -> None:
+    """A load inside a function that JAX traces gives arrays, with their layout, not tracers."""
+    data = jaxpickle.dumps(jax.device_put(VALUES, Format(Layout((1, 0)), ON_ONE)))
+    loaded = []
+
+    def double() -> jax.Array:
+        loaded.append(jaxpickle.loads(data))
+        return 2 * loaded[0]
+
+    np.testing.assert_array_equal(jax.jit(double)(), 2 * VALUES)
+    assert loaded[0].format.layout.major_to_minor == (1, 0)
 
 
 def test_impossible_layout_becomes_the_default_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,13 @@ def test_only_a_whole_name_is_exact(key: str, is_glob: bool) -> None:
     assert names.is_glob(key) is is_glob
 
 
+def test_platforms_of_a_glob() -> None:
+    """`gpu` is each platform that it stands for; a glob of platforms names none."""
+    assert names.platforms("cuda:*") == ("cuda",)
+    assert names.platforms("gpu:[01]") == ("gpu", "cuda", "rocm")
+    assert names.platforms("*") == names.platforms("c*:1") == ()
+
+
 def test_same_index() -> None:
     """The target `"cpu:*"` keeps the index; another target has none to keep."""
     assert names.same_index("cpu:*", "cuda:3") == "cpu:3"

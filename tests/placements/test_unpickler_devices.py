@@ -32,6 +32,16 @@ def test_mapping_is_included() -> None:
     assert devices == {**HERE, **moved, "cuda:1": DEVICES[4]}
 
 
+def test_globs_are_included() -> None:
+    """A glob gives a meaning to names of its platform: to as many as there are devices here."""
+    alone = {f"cuda:{index}": device for index, device in enumerate(DEVICES)}
+    assert unpickler(devices={"cuda:*": "cpu:*"}).devices == {**HERE, **alone}
+    pair = {"tpu:0": DEVICES[3], "tpu:1": DEVICES[3]}
+    assert unpickler(devices={"tpu:[01]": "cpu:3"}).devices == {**HERE, **pair}
+    gpus = unpickler(devices={"gpu": "cpu:*"}).devices
+    assert gpus["cuda:2"] is gpus["rocm:2"] is gpus["gpu:2"] is DEVICES[2]
+
+
 def test_names_that_do_not_resolve_are_left_out() -> None:
     """A name sent to a device that is not here is none that resolves; with the fallback it is."""
     mapping = {"cpu:2": "cpu:99", "cuda:0": "tpu:0"}

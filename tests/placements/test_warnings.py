@@ -11,8 +11,8 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+import fresh
 import jaxpickle
-from fresh import Worker
 from jaxpickle.errors import JaxPickleWarning, PlacementWarning
 from jaxpickle.placements import session
 from placements.together import grid
@@ -83,7 +83,7 @@ def test_no_warning_without_a_reason() -> None:
 
 
 @pytest.mark.versions
-def test_once_in_a_fresh_process(worker2: Worker) -> None:
+def test_once_in_a_fresh_process() -> None:
     """Two plain loads of 64-bit arrays in a process without them: one warning, from the first."""
     code = """
     import pickle, warnings
@@ -97,4 +97,4 @@ def test_once_in_a_fresh_process(worker2: Worker) -> None:
     """
     with jax.enable_x64(True):
         data = jaxpickle.dumps([jax.numpy.ones(2), jax.numpy.zeros(3)])
-    assert worker2.run(code, blobs={"data": data}) == [1, 1]
+    assert fresh.run(code, blobs={"data": data}, devices=1) == [1, 1]

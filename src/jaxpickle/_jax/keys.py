@@ -28,10 +28,11 @@ def impl_name(keys: Any) -> str:
     Raises:
         LookupError: it is not registered, so no other process could find it.
     """
-    impl: Any = keys._impl
-    if prng.prngs.get(impl.name) is not impl:
-        raise LookupError(impl.name)
-    return str(impl.name)
+    impl = keys._impl
+    name = str(impl.name)
+    if prng.prngs.get(name) is not impl:
+        raise LookupError(name)
+    return name
 
 
 def registered() -> list[str]:

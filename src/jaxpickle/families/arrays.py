@@ -19,7 +19,8 @@ from jaxpickle._jax import keys as private_keys
 from jaxpickle.errors import PicklingError, UnpicklingError, VersionError
 from jaxpickle.families import describes, shards
 from jaxpickle.families.buffers import aligned, pack
-from jaxpickle.families.dtypes import build_dtype, describe_dtype
+from jaxpickle.families.dtypes import describe_dtype
+from jaxpickle.families.parts import typed
 from jaxpickle.placements.saved import saved_place
 from jaxpickle.placements.session import current_resolver, warn_once
 from jaxpickle.records import Reduced, build, builds, corrupt, own
@@ -136,22 +137,19 @@ def _kind(array: Any) -> tuple[Any, ...]:
 def _typed(tag: str, kind: tuple[Any, ...]) -> tuple[Any, np.dtype[Any], tuple[int, ...], int]:
     """Return the abstract value, dtype, shape and bytes that a kind means."""
     try:
-        return _type_of(kind)
-    except (TypeError, ValueError) as error:
+        return _type_of(tag, kind)
+    except TypeError as error:  # it cannot be hashed
         raise corrupt(tag, f"has no possible type {kind!r:.80}: {error}") from error
 
 
 @functools.lru_cache(maxsize=4096)
-def _type_of(kind: tuple[Any, ...]) -> tuple[Any, np.dtype[Any], tuple[int, ...], int]:
-    name, shape, weak_type = kind
-    dtype = build_dtype(name)
-    if not all(type(size) is int and size >= 0 for size in shape):
-        raise ValueError("a dimension is no size")
+def _type_of(tag: str, kind: tuple[Any, ...]) -> tuple[Any, np.dtype[Any], tuple[int, ...], int]:
+    dtype, shape, weak_type = typed(tag, kind)
     if not private.has_dtype(dtype):
         raise VersionError(
-            f"this stream holds an array of dtype {name!r}, and JAX {jax.__version__} has none "
-            "of it. Upgrade JAX: pip install -U jax",
-            names=(str(name),),
+            f"this stream holds an array of dtype {dtype.name!r}, and JAX {jax.__version__} has "
+            "none of it. Upgrade JAX: pip install -U jax",
+            names=(dtype.name,),
         )
     aval = private.abstract_value(shape, dtype, weak_type)
     return aval, dtype, shape, math.prod(shape) * dtype.itemsize

@@ -67,9 +67,17 @@ def _build_buffer(data: Any, ours: bool = False) -> Any:
     return data
 
 
-def pack(array: np.ndarray[Any, Any]) -> bytes | Buffer:
-    """Return the plain data that stands for the bytes of a C-contiguous array in a record."""
-    return array.tobytes() if array.nbytes < IN_BAND else Buffer(as_bytes(array))
+def pack(array: np.ndarray[Any, Any]) -> bytes | int | Buffer:
+    """Return the plain data that stands for the bytes of a C-contiguous array in a record.
+
+    A single byte is a number: CPython may have one object for all equal single bytes, and
+    pickle would store that of a record and one of the user's once in one process, and twice in
+    another.
+    """
+    if array.nbytes >= IN_BAND:
+        return Buffer(as_bytes(array))
+    data = array.tobytes()
+    return data[0] if len(data) == 1 else data
 
 
 def as_bytes(array: np.ndarray[Any, Any]) -> Bytes:
@@ -81,7 +89,8 @@ def aligned(data: Any, nbytes: int, tag: str) -> Bytes:
     """Return ``data`` as aligned bytes that nobody else can change.
 
     Args:
-        data: what a buffer field of a record holds: bytes, or any contiguous buffer.
+        data: what a buffer field of a record holds: bytes, a number that is a single byte, or
+            any contiguous buffer.
         nbytes: how many bytes the record's dtype and shape need.
         tag: the record, for the error.
 
@@ -92,6 +101,7 @@ def aligned(data: Any, nbytes: int, tag: str) -> Bytes:
         CorruptError: ``data`` is no buffer, or has another size.
     """
     try:
+        data = bytes((data,)) if type(data) is int else data
         view = np.frombuffer(data, np.uint8)
     except (TypeError, ValueError, AttributeError) as error:
         raise corrupt(tag, f"holds no bytes: {error}") from error
@@ -117,10 +127,13 @@ def _align_in_place(data: bytearray) -> None:
     A prefix is put in front, which moves the bytes, and taken off again, which moves only
     the start: a third of the price of a copy into fresh memory (measured, 256 MiB).
     """
+    if _address(np.frombuffer(data, np.uint8)) % ALIGNMENT == 0:
+        return
+    data.extend(bytes(ALIGNMENT))  # it may move for that; for what follows it has room
     gap = -_address(np.frombuffer(data, np.uint8)) % ALIGNMENT
-    if gap:
-        data[:0] = bytes(gap)
-        del data[:gap]
+    data[:0] = bytes(gap)
+    del data[:gap]
+    del data[-ALIGNMENT:]
 
 
 def _is_stable(data: Any) -> bool:
@@ -131,15 +144,20 @@ def _is_stable(data: Any) -> bool:
     if type(data) in (bytes, bytearray):
         return True
     view = memoryview(data)
+    readonly = view.readonly
     owner: Any = view.obj
     while owner is not None:
-        try:
-            view = memoryview(owner)
-        except TypeError:  # what is no buffer, as memory of JAX
-            break
-        inner = owner.base if isinstance(owner, np.ndarray) else view.obj
+        inner: Any
+        if isinstance(owner, np.ndarray):
+            readonly, inner = not owner.flags.writeable, owner.base
+        else:
+            try:
+                view = memoryview(owner)
+            except TypeError:  # what is no buffer, as memory of JAX
+                break
+            readonly, inner = view.readonly, view.obj
         owner = None if inner is owner else inner
-    return view.readonly
+    return readonly
 
 
 def _address(view: Bytes) -> int:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from jaxpickle.families.buffers import aligned, empty_aligned
+from jaxpickle.families.dtypes import build_dtype
 from jaxpickle.records import corrupt
 
-__all__ = ["Bounds", "Host", "Parts", "bounds_of", "host_array", "whole"]
+__all__ = ["Bounds", "Host", "Parts", "bounds_of", "host_array", "typed", "whole"]
 
 Host = np.ndarray[Any, Any]
 Bounds = tuple[tuple[int, int], ...]
@@ -95,6 +96,24 @@ def host_array(tag: str, dtype: np.dtype[Any], shape: tuple[int, ...], data: Any
         CorruptError: the bytes are not as many as dtype and shape need.
     """
     return aligned(data, math.prod(shape) * dtype.itemsize, tag).view(dtype).reshape(shape)
+
+
+def typed(tag: str, kind: Any) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+    """Return dtype, shape and weak type, checked, of the first field of an array's record.
+
+    Raises:
+        CorruptError: no array is of that type.
+    """
+    try:
+        name, shape, weak_type = kind
+        dtype = build_dtype(name)
+        if type(shape) is not tuple or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError("a dimension is no size")
+        if dtype.hasobject:
+            raise ValueError("it holds objects")
+    except (TypeError, ValueError) as error:
+        raise corrupt(tag, f"has no possible type {kind!r:.80}: {error}") from error
+    return dtype, shape, bool(weak_type)
 
 
 def bounds_of(index: tuple[slice, ...], shape: tuple[int, ...]) -> Bounds:

@@ -13,8 +13,7 @@ from jax.sharding import AbstractMesh, Mesh, PartitionSpec, Sharding
 
 from jaxpickle._jax import devices as private
 from jaxpickle.families import describes, describes_kind
-from jaxpickle.placements import here, meshes, saved, specs
-from jaxpickle.placements.resolver import warn_of_memory
+from jaxpickle.placements import here, memories, meshes, saved, specs
 from jaxpickle.placements.session import current_resolver
 from jaxpickle.records import Reduced, builds, corrupt, describe
 
@@ -43,7 +42,7 @@ def _build_memory(name: str, kind: str) -> Any:
     device = current_resolver().device(name)
     known = here.memory_kind(device, kind)
     if known is None:
-        warn_of_memory(kind, device)
+        memories.warn(kind, device)
     return private.memory(device, known)
 
 

@@ -15,13 +15,13 @@ from jaxpickle.families.buffers import pack
 from jaxpickle.families.parts import Bounds, Host, Parts, bounds_of, host_array, whole
 from jaxpickle.placements.resolver import Place
 from jaxpickle.placements.session import warn_once
-from jaxpickle.records import corrupt
+from jaxpickle.records import corrupt, own
 
 __all__ = ["PARTIAL", "build", "describe", "host_view"]
 
 Order = tuple[int, ...]
 
-PARTIAL = "partial"
+PARTIAL = own("partial")
 """Marks the shards of an array of partial sums, of which each device has its own."""
 
 
@@ -59,14 +59,16 @@ def host_view(array: Any) -> tuple[Host, Order | None]:
     """Return a single-device array on the host in C order, and its order on the device.
 
     Returns:
-        The values, C-contiguous, and the major-to-minor order where it is not that.
+        The values, C-contiguous and read-only, and the major-to-minor order where it is not that.
     """
     host = private.host_view(array)
     if host.ndim < 2:
         return host, None
     order = private.major_to_minor(array, host)
     unusual = order != tuple(range(host.ndim))
-    return np.ascontiguousarray(host), order if unusual else None
+    host = np.ascontiguousarray(host)
+    host.flags.writeable = False
+    return host, order if unusual else None
 
 
 def build(tag: str, aval: Any, place: Place, data: Any) -> jax.Array:
@@ -119,7 +121,8 @@ def _laid_out(aval: Any, place: Place, hosts: list[Host], devices: list[Any]) ->
     assert place.layout is not None
     kind = place.sharding.memory_kind
     try:
-        with jax.enable_x64(True):
+        # A function that is being traced may load arrays too.
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
             arrays = [
                 jax.device_put(
                     host,

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxpickle.errors import UnpicklingError
-from jaxpickle.families.dtypes import build_dtype
-from jaxpickle.families.parts import Parts, whole
+from jaxpickle.families.parts import Parts, typed, whole
 
 __all__ = ["stand_in"]
 
@@ -43,11 +42,11 @@ def stand_in(tag: str, error: ImportError) -> Callable[..., Any]:
 
 
 def _array(kind: tuple[Any, ...], place: Any, data: Any) -> np.ndarray[Any, Any]:
-    name, shape, _ = kind
+    dtype, shape, _ = typed("array/1", kind)
     saved = data if type(data) is tuple else ((whole(shape), data),)
     if saved[:1] == ("partial",):
         raise UnpicklingError("an array of partial sums needs JAX. Install it: pip install jax")
-    return Parts("array/1", shape, build_dtype(name), saved).read(whole(shape))
+    return Parts("array/1", shape, dtype, saved).read(whole(shape))
 
 
 def _keys(impl: str, kind: tuple[Any, ...], place: Any, data: Any) -> np.ndarray[Any, Any]:

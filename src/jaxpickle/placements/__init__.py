@@ -2,6 +2,6 @@
 
 ``names`` is the grammar of device names, ``saved`` describes live objects as plain data,
 ``here`` is what this process has, ``rules`` are the forms of ``devices=``, ``settings`` and
-``session`` say which of them are in force, and ``resolver`` applies them, by way of ``meshes``
-and ``specs``.
+``session`` say which of them are in force, and ``resolver`` applies them, by way of ``meshes``,
+``memories`` and ``specs``.
 """

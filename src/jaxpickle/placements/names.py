@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 
-__all__ = ["is_glob", "key_of", "matches", "same_index", "split"]
+__all__ = ["is_glob", "key_of", "matches", "platforms", "same_index", "split"]
 
 _GPUS = ("cuda", "rocm")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:\d+\Z")
@@ -46,6 +46,19 @@ def key_of(key: str) -> str:
         ('cuda:*', 'cuda:*', '*')
     """
     return f"{key}:*" if _PLATFORM.match(key) else key
+
+
+def platforms(key: str) -> tuple[str, ...]:
+    """Return the platforms that a glob names; none where they are a glob themselves.
+
+    Example:
+        >>> platforms("cuda:*"), platforms("gpu:[01]"), platforms("*:0")
+        (('cuda',), ('gpu', 'cuda', 'rocm'), ())
+    """
+    platform = key.partition(":")[0]
+    if platform == "gpu":
+        return ("gpu", *_GPUS)
+    return (platform,) if _PLATFORM.match(platform) else ()
 
 
 def matches(key: str, name: str) -> bool:

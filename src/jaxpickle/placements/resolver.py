@@ -7,22 +7,22 @@ and the function over the same mesh agree and run together.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.extend.backend as jax_backend
-from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import Mesh, NamedSharding
 
 from jaxpickle._jax import shardings as private
 from jaxpickle.errors import MissingDeviceError, PlacementError
-from jaxpickle.placements import here, meshes, specs
+from jaxpickle.placements import here, memories, meshes, specs
 from jaxpickle.placements.rules import ByName, Landing, OntoMesh, Rule
 from jaxpickle.placements.saved import SavedArray, SavedMesh, SavedSharding
-from jaxpickle.placements.session import warn_once
 from jaxpickle.placements.settings import Settings
 
-__all__ = ["Place", "Resolver", "resolver_for", "warn_of_memory"]
+__all__ = ["Place", "Resolver", "resolver_for"]
 
 Sharding = jax.sharding.Sharding
 
@@ -84,7 +84,7 @@ class Resolver:
             PlacementError: it cannot be laid over the mesh or devices that it becomes.
         """
         sharding: Sharding = self._once(("sharding", saved), self._sharding, saved)
-        _check_memory(saved, sharding)
+        memories.check(saved, sharding)
         return sharding
 
     def place(self, saved: tuple[Any, ...], shape: tuple[int, ...]) -> Place:
@@ -97,16 +97,20 @@ class Resolver:
         place = self._known.get(saved)
         if place is None:
             place = self._known[saved] = self._place(SavedArray(*saved))
-        _check_memory(saved[0], place.sharding)
+        memories.check(saved[0], place.sharding)
         if self._relays and isinstance(place.sharding, NamedSharding):
             return place._replace(sharding=specs.fitted(place.sharding, shape))
         return place
 
     def names(self) -> dict[str, jax.Device]:
-        """Return every name that resolves here, with the device that it becomes."""
-        mapped = [key for rule in self._rules if isinstance(rule, ByName) for key, _ in rule.exact]
+        """Return every name that resolves here, with the device that it becomes.
+
+        A glob of another platform means as many of its devices as there are here.
+        """
+        available = here.available()
+        mapped = [rule.known(len(available)) for rule in self._rules if isinstance(rule, ByName)]
         found = {}
-        for name in dict.fromkeys([*here.available(), *mapped]):
+        for name in dict.fromkeys([*available, *itertools.chain.from_iterable(mapped)]):
             try:
                 found[name] = self.device(name)
             except MissingDeviceError:
@@ -127,7 +131,7 @@ class Resolver:
         landing = self._landing(name) if committed else self._uncommitted(name, saved.commitment)
         keeps = committed if landing.committed is None else landing.committed
         plain = landing.device if memory_kind in (None, "default") else None
-        return Place(_single(landing.device, memory_kind), keeps, saved.layout, plain)
+        return Place(memories.single(landing.device, memory_kind), keeps, saved.layout, plain)
 
     def _uncommitted(self, name: str, commitment: str) -> Landing:
         """Land an array that JAX had placed: where a rule says, else where JAX would now."""
@@ -216,7 +220,7 @@ class Resolver:
         kind, *fields = saved
         if kind == "single":
             name, memory_kind = fields
-            return _single(self.device(name), memory_kind)
+            return memories.single(self.device(name), memory_kind)
         if kind == "hlo":
             return self._hlo(*fields)
         saved_mesh, saved_spec, memory_kind, ids = fields
@@ -224,30 +228,23 @@ class Resolver:
             mesh: Any = meshes.build_abstract(saved_mesh)
         else:
             mesh = self.mesh(saved_mesh)
-            memory_kind = _memory_kind(mesh.devices.flat[0], memory_kind)
+            memory_kind = memories.kind_here(mesh.devices.flat[0], memory_kind)
         ids = ids if ids is not None and len(ids) == mesh.size else None
         return specs.laid_over(mesh, saved_spec, memory_kind, ids)
 
     def _hlo(self, device_names: tuple[str, ...], proto: bytes, kind: str | None) -> Sharding:
         devices = self._devices(device_names, "the sharding")
         if len(devices) != len(device_names):
-            return _single(devices[0], kind)
-        return private.build_hlo_sharding(tuple(devices), proto, _memory_kind(devices[0], kind))
+            return memories.single(devices[0], kind)
+        return private.build_hlo_sharding(
+            tuple(devices), proto, memories.kind_here(devices[0], kind)
+        )
 
     def _once(self, key: Any, make: Callable[[Any], Any], saved: Any) -> Any:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = make(saved)
         return found
-
-
-def warn_of_memory(kind: str, device: jax.Device) -> None:
-    """Warn that what was saved in a kind of memory is in the default one of ``device`` now."""
-    warn_once(
-        f"{here.name_of(device)} has no memory of kind {kind!r}; what was saved in it is in "
-        f"{device.default_memory().kind!r} now",
-        about="memory kind",
-    )
 
 
 def resolver_for(settings: Settings) -> Resolver:
@@ -263,23 +260,6 @@ def _resolver(
     rules: tuple[Rule, ...], raises: bool, default: jax.Device, clients: tuple[Any, ...]
 ) -> Resolver:
     return Resolver(rules, raises, default)
-
-
-def _single(device: jax.Device, kind: str | None) -> SingleDeviceSharding:
-    return SingleDeviceSharding(device, memory_kind=_memory_kind(device, kind))
-
-
-def _memory_kind(device: jax.Device, kind: str | None) -> str | None:
-    if kind is None:
-        return None
-    return here.memory_kind(device, kind) or device.default_memory().kind
-
-
-def _check_memory(saved: SavedSharding, sharding: Sharding) -> None:
-    """Warn of a memory kind that is not here, for every load anew: the sharding is cached."""
-    kind = saved[3] if len(saved) > 3 else saved[2]
-    if kind is not None and kind not in ("default", sharding.memory_kind):
-        warn_of_memory(kind, next(iter(sharding.device_set)))
 
 
 def _not_one_to_one(

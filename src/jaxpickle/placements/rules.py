@@ -7,7 +7,7 @@ that settings can be made, stored and sent where no backend runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,6 +63,13 @@ class ByName(Rule):
             if names.matches(key, name):
                 return _landing(target, name)
         return None
+
+    def known(self, count: int) -> Iterator[str]:
+        """Yield the names that the keys spell out, and of each glob's platform ``count``."""
+        yield from (key for key, _ in self.exact)
+        for key, _ in self.globs:
+            every = (f"{platform}:{i}" for platform in names.platforms(key) for i in range(count))
+            yield from (name for name in every if names.matches(key, name))
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,13 @@
 Each group of claims is measured in a fresh interpreter with eight forced CPU devices. Times are
 medians, and ratios medians over rounds in which the peers take turns, so that what else the
 machine does falls on all of them. Exits with 1 if a claim is missed; `--quick` takes small arrays
-and judges only what is no matter of time.
+and one interpreter, and judges only what is no matter of time.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import io
 import json
 import os
 import pickle
@@ -87,7 +86,7 @@ CLAIMS = {
 }
 
 
-# What is measured: each function runs in an interpreter of its own
+# What is measured
 
 
 def out_of_band(scale: Scale) -> dict[str, float]:
@@ -285,14 +284,20 @@ def main() -> int:
     """Measures every claim and prints a line for each; 1 if one is missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small arrays; times are not judged")
-    parser.add_argument("--measure", choices=CLAIMS, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs="+", choices=CLAIMS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     scale = QUICK if options.quick else FULL
     if options.measure:
-        print(json.dumps(globals()[options.measure](scale)))
+        print(json.dumps({group: globals()[group](scale) for group in options.measure}))
         return 0
     print(heading(scale))
-    verdicts = [judged(group, options.quick) for group in CLAIMS]
+    interpreters = [[*CLAIMS]] if options.quick else [[group] for group in CLAIMS]
+    verdicts = [
+        judged(claim, found[claim.key], options.quick)
+        for groups in interpreters
+        for group, found in measured(groups, options.quick).items()
+        for claim in CLAIMS[group]
+    ]
     return 0 if all(verdicts) else 1
 
 
@@ -306,26 +311,21 @@ def heading(scale: Scale) -> str:
     )
 
 
-def judged(group: str, quick: bool) -> bool:
-    """Measures one group in a fresh interpreter and prints its claims; whether all hold."""
-    found = measured(group, quick)
-    good = True
-    for claim in CLAIMS[group]:
-        value = found[claim.key]
-        holds = value <= claim.target
-        counts = claim.timeless or not quick
-        good = good and (holds or not counts)
-        verdict = ("ok" if holds else "MISSED") if counts else "not judged"
-        number = f"{value:.3g} {claim.unit}".rstrip()
-        target = f"{claim.target:g} {claim.unit}".rstrip()
-        print(f"{claim.text:58} {number:>12}   at most {target:12} {verdict}", flush=True)
+def judged(claim: Claim, value: float, quick: bool) -> bool:
+    """Prints a claim beside its number; whether it holds, as far as it is judged."""
+    judging = claim.timeless or not quick
+    good = not judging or value <= claim.target
+    verdict = ("ok" if good else "MISSED") if judging else "not judged"
+    number = f"{value:.3g} {claim.unit}".rstrip()
+    target = f"{claim.target:g} {claim.unit}".rstrip()
+    print(f"{claim.text:58} {number:>12}   at most {target:12} {verdict}", flush=True)
     return good
 
 
-def measured(group: str, quick: bool) -> dict[str, float]:
-    """What a fresh interpreter with eight devices measures."""
+def measured(groups: list[str], quick: bool) -> dict[str, dict[str, float]]:
+    """What a fresh interpreter with eight devices measures of some groups."""
     done = subprocess.run(
-        [sys.executable, __file__, "--measure", group, *(["--quick"] if quick else [])],
+        [sys.executable, __file__, *(["--quick"] if quick else []), "--measure", *groups],
         env={
             **os.environ,
             "JAX_PLATFORMS": "cpu",
@@ -334,7 +334,7 @@ def measured(group: str, quick: bool) -> dict[str, float]:
         stdout=subprocess.PIPE,
         check=True,
     )
-    return dict(json.load(io.BytesIO(done.stdout)))
+    return dict(json.loads(done.stdout))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,8 @@ class Block:
 def blocks(text: str) -> list[Block]:
     """The blocks of a page; one right below `<!-- not run: REASON -->` is not run."""
     pattern = re.compile(
-        r"(?:^<!-- not run:(?P<reason>.*?)-->\n+)?^```python\n(?P<source>.*?)^```$", re.M | re.S
+        r"(?:^<!-- not run:(?P<reason>(?:(?!-->).)*)-->\n+)?^```python\n(?P<source>.*?)^```$",
+        re.M | re.S,
     )
     return [
         Block(text.count("\n", 0, match.start("source")), match["source"], match["reason"])

@@ -63,9 +63,6 @@ def arrays() -> dict[str, Any]:
     }
 
 
-KINDS = tuple(arrays())
-
-
 @pytest.mark.versions
 def test_arrays_of_each_kind_come_back_as_they_were() -> None:
     """dtype, shape, weak type, place, layout, memory, commitment and each shard's values."""

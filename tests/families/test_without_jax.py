@@ -159,6 +159,19 @@ def needing_jax() -> dict[str, Any]:
     }
 
 
+TAGS = (
+    "device/1",
+    "mesh/1",
+    "abstract_mesh/1",
+    "spec/1",
+    "sharding/1",
+    "shape_dtype/1",
+    "treedef/1",
+    "key_dtype/1",
+    "jit/1",
+)
+
+
 @pytest.mark.versions
 @pytest.mark.parametrize(
     "tag",
@@ -166,11 +179,12 @@ def needing_jax() -> dict[str, Any]:
         pytest.param(tag, marks=[pytest.mark.xfail(reason="its family imports JAX late")])
         if tag == "key_dtype/1"
         else tag
-        for tag in needing_jax()
+        for tag in TAGS
     ],
 )
 def test_what_needs_jax_says_so_by_name(bare: Worker, tag: str) -> None:
     """Anything else of JAX is an UnpicklingError that names it and says what to install."""
+    assert tuple(needing_jax()) == TAGS
     data = jaxpickle.dumps({"deep": [needing_jax()[tag]]})
     kind, text, names = bare.run(
         FACTS + "    result = failure(blobs['data'])", blobs={"data": data}

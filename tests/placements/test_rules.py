@@ -6,7 +6,8 @@ import jax
 import pytest
 
 from jaxpickle.errors import MissingDeviceError, PlacementError
-from jaxpickle.placements.resolver import resolver_for
+from jaxpickle.placements.resolver import Resolver, resolver_for
+from jaxpickle.placements.rules import Landing
 from jaxpickle.placements.settings import Settings
 from placements.together import name_of
 
@@ -104,8 +105,6 @@ class HalfAway:
     """A rule that sends one device to another platform."""
 
     def device(self, name: str) -> Any:
-        from jaxpickle.placements.rules import Landing
-
         return Landing(Foreign()) if name == "cpu:1" else None  # type: ignore[arg-type]
 
     def mesh(self, axes: Any) -> None:
@@ -114,8 +113,6 @@ class HalfAway:
 
 def test_a_mesh_on_two_platforms_is_refused() -> None:
     """A mapping that mixes platforms in one mesh raises `PlacementError`, showing the Mesh form."""
-    from jaxpickle.placements.resolver import Resolver
-
     resolver = Resolver((HalfAway(),), True, jax.devices()[0])
     saved = (("x",), (2,), ("Auto",), ("cpu:0", "cpu:1"))
     with pytest.raises(PlacementError, match=r"two platforms.*devices=jax\.sharding\.Mesh\("):

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
+import jax
+import numpy as np
 import pytest
 
 import jaxpickle
@@ -52,9 +54,6 @@ def test_moved_by_each_protocol(protocol: int, load: Callable[[bytes], Any]) -> 
 @pytest.mark.parametrize("load", [jaxpickle.loads, pickle.loads, cloudpickle.loads])
 def test_moved_out_of_band(load: Callable[..., Any]) -> None:
     """Buffers that came by themselves land where the stream's record says."""
-    import jax
-    import numpy as np
-
     values = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
     sharding = make_state(4)["sharding"]
     data, buffers = out_of_band(jax.device_put(values, sharding))

@@ -29,6 +29,7 @@ __all__ = [
     "join_arrays",
     "major_to_minor",
     "make_array",
+    "make_ref",
     "ref_kind",
     "ref_value",
     "sharded_aval",
@@ -116,6 +117,12 @@ def x64_enabled() -> bool:
 def ref_value(ref: Any) -> Any:
     """Return the array that a reference holds now: its own, see :func:`anew`."""
     return ref._refs._buf
+
+
+def make_ref(value: jax.Array, kind: str | None) -> Any:
+    """Return a reference that holds a copy of an array; a real one, also while JAX traces."""
+    with core.eval_context():
+        return jax.new_ref(value, kind=kind)
 
 
 def anew(array: Any) -> jax.Array:

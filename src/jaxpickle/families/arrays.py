@@ -71,7 +71,7 @@ def _describe_ref(ref: Any) -> Reduced:
 def _build_ref(impl: str | None, mutation: str | None, kind: Any, place: Any, data: Any) -> Any:
     value = place_array("ref/1", kind, place, data)
     value = value if impl is None else _wrapped("ref/1", impl, value)
-    return jax.new_ref(value, kind=mutation)
+    return private.make_ref(value, mutation)
 
 
 def describe_array(array: Any) -> tuple[Any, Any, Any]:

@@ -9,14 +9,14 @@ import jax
 from jaxpickle._jax import pytrees, shape_dtypes
 from jaxpickle.errors import UnpicklingError
 from jaxpickle.families import describes
-from jaxpickle.records import Reduced, builds, corrupt, describe
+from jaxpickle.records import Reduced, builds, corrupt, describe, own
 
 __all__: list[str] = []
 
 NodeData = tuple[type, Any] | None
 
-_LEAF = ("leaf",)
-_NONE = ("none",)
+_LEAF = (own("leaf"),)
+_NONE = (own("none"),)
 
 
 @describes(jax.tree_util.PyTreeDef)
@@ -39,12 +39,12 @@ def _node(data: NodeData, arity: int) -> tuple[Any, ...]:
     if cls is type(None):
         return _NONE
     if cls in (tuple, list):
-        return cls.__name__, arity
+        return own(cls.__name__), arity
     if cls is dict:
-        return "dict", list(aux)
+        return own("dict"), list(aux)
     if pytrees.is_registered(cls):
-        return "node", cls, arity, aux
-    return "namedtuple", cls, arity
+        return own("node"), cls, arity, aux
+    return own("namedtuple"), cls, arity
 
 
 @builds("treedef/1")

@@ -15,6 +15,7 @@ __all__ = [
     "available",
     "default_device",
     "find",
+    "has",
     "local_devices",
     "memory_kind",
     "missing",

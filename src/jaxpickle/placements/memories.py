@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import jax
 from jax.sharding import SingleDeviceSharding
 
@@ -35,7 +37,7 @@ def check(saved: SavedSharding, sharding: jax.sharding.Sharding) -> None:
     """
     kind = saved[3] if len(saved) > 3 else saved[2]
     if kind is not None and kind not in ("default", sharding.memory_kind):
-        warn(kind, min(sharding.device_set, key=lambda device: device.id))
+        warn(kind, min(sharding.device_set, key=operator.attrgetter("id")))
 
 
 def warn(kind: str, device: jax.Device) -> None:

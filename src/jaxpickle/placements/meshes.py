@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import AbstractMesh, AxisType, Mesh
 
 from jaxpickle._jax import shardings as private
-from jaxpickle.placements.saved import SavedMesh
+from jaxpickle.placements.saved import SavedMesh, axis_name
 
 __all__ = ["EMPTY", "build", "build_abstract"]
 
@@ -24,12 +24,12 @@ def build(devices: list[jax.Device], shape: Sequence[int], axes: Any, types: Seq
     Args:
         devices: the devices, in C order.
         shape: how many there are along each axis.
-        axes: the names of the axes.
+        axes: the names of the axes, as the description holds them.
         types: the names of their types.
     """
     grid = np.empty(len(devices), dtype=object)
     grid[:] = devices
-    return Mesh(grid.reshape(shape), axes, axis_types=_axis_types(types))
+    return Mesh(grid.reshape(shape), tuple(map(axis_name, axes)), axis_types=_axis_types(types))
 
 
 def build_abstract(saved: SavedMesh) -> AbstractMesh:
@@ -37,7 +37,7 @@ def build_abstract(saved: SavedMesh) -> AbstractMesh:
     axes, shape, types, device = saved
     return AbstractMesh(
         shape,
-        axes,
+        tuple(map(axis_name, axes)),
         axis_types=_axis_types(types),
         abstract_device=private.build_abstract_device(device),
     )

@@ -19,7 +19,7 @@ from jaxpickle._jax import shardings as private
 from jaxpickle.errors import MissingDeviceError, PlacementError
 from jaxpickle.placements import here, memories, meshes, specs
 from jaxpickle.placements.rules import ByName, Landing, OntoMesh, Rule
-from jaxpickle.placements.saved import SavedArray, SavedMesh, SavedSharding
+from jaxpickle.placements.saved import SavedArray, SavedMesh, SavedSharding, axis_name
 from jaxpickle.placements.settings import Settings
 
 __all__ = ["Place", "Resolver", "resolver_for"]
@@ -179,14 +179,17 @@ class Resolver:
         replacement = self._replacement(saved)
         if replacement is not None:
             return replacement
-        devices = self._devices(device_names, f"the mesh {dict(zip(axes, shape, strict=True))}")
+        devices = self._devices(
+            device_names, f"the mesh {dict(zip(map(axis_name, axes), shape, strict=True))}"
+        )
         if len(devices) == 1:
             shape = (1,) * len(axes)
         return meshes.build(devices, shape, axes, types)
 
     def _replacement(self, saved: SavedMesh) -> Mesh | None:
         """Return the user's mesh that a saved one becomes, or None."""
-        meshes = (rule.mesh(saved[0]) for rule in self._rules)
+        axes = tuple(map(axis_name, saved[0]))
+        meshes = (rule.mesh(axes) for rule in self._rules)
         return next((mesh for mesh in meshes if mesh is not None), None)
 
     def _devices(self, device_names: Sequence[str], what: str) -> list[jax.Device]:

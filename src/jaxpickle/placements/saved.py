@@ -23,6 +23,7 @@ __all__ = [
     "SavedMesh",
     "SavedSharding",
     "SavedSpec",
+    "axis_name",
     "saved_device",
     "saved_mesh",
     "saved_place",
@@ -45,6 +46,9 @@ SavedSharding = tuple[Any, ...]
 UNCONSTRAINED = b"unconstrained"
 """Stands for ``PartitionSpec.UNCONSTRAINED`` among the axis names of a spec."""
 
+_MARK = "="
+_SINGLE, _NAMED, _ABSTRACT, _HLO = map(own, ("single", "named", "abstract", "hlo"))
+
 _cache: dict[Any, Any] = {}
 _CACHE_LIMIT = 100_000
 
@@ -55,6 +59,11 @@ class SavedArray(NamedTuple):
     sharding: SavedSharding
     commitment: str
     layout: tuple[int, ...] | None
+
+
+def axis_name(saved: Any) -> Any:
+    """Return the axis name that a description holds."""
+    return saved.removeprefix(_MARK) if type(saved) is str else saved
 
 
 def saved_device(device: jax.Device) -> str:
@@ -137,14 +146,14 @@ def _describe_mesh(mesh: Mesh | AbstractMesh) -> SavedMesh:
 def _describe_sharding(sharding: jax.sharding.Sharding) -> SavedSharding:
     if isinstance(sharding, SingleDeviceSharding):
         (device,) = sharding.device_set
-        return ("single", saved_device(device), _memory_kind(sharding, device))
+        return (_SINGLE, saved_device(device), _memory_kind(sharding, device))
     if isinstance(sharding, NamedSharding):
         mesh, spec = sharding.mesh, saved_spec(sharding.spec)
         ids = private.logical_device_ids(sharding)
         if isinstance(mesh, AbstractMesh):
-            return ("abstract", saved_mesh(mesh), spec, _memory_kind(sharding, None), ids)
+            return (_ABSTRACT, saved_mesh(mesh), spec, _memory_kind(sharding, None), ids)
         kind = _memory_kind(sharding, mesh.devices.flat[0])
-        return ("named", saved_mesh(mesh), spec, kind, ids)
+        return (_NAMED, saved_mesh(mesh), spec, kind, ids)
     hlo = private.hlo_sharding(sharding)
     if hlo is None:
         raise PicklingError(
@@ -153,7 +162,7 @@ def _describe_sharding(sharding: jax.sharding.Sharding) -> SavedSharding:
         )
     devices, proto = hlo
     named = tuple(saved_device(device) for device in devices)
-    return ("hlo", named, proto, _memory_kind(sharding, devices[0]))
+    return (_HLO, named, proto, _memory_kind(sharding, devices[0]))
 
 
 def _memory_kind(sharding: jax.sharding.Sharding, device: jax.Device | None) -> str | None:
@@ -171,7 +180,11 @@ def _partition(part: Any) -> Any:
 
 
 def _axis(name: Any) -> Any:
-    return own(name) if type(name) is str else name
+    """Return an axis name as descriptions hold it: with a mark in front, so that it is ours.
+
+    Python keeps one object, or a few, for a string of one character: no copy would be ours.
+    """
+    return own(f"{_MARK}{name}") if type(name) is str else name
 
 
 def _remembered(key: Any, describe: Any, obj: Any) -> Any:

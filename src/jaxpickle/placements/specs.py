@@ -9,7 +9,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from jaxpickle._jax import shardings as private
 from jaxpickle.errors import PlacementError
-from jaxpickle.placements.saved import UNCONSTRAINED, SavedMesh, SavedSpec
+from jaxpickle.placements.saved import UNCONSTRAINED, SavedMesh, SavedSpec, axis_name
 from jaxpickle.placements.session import warn_once
 
 __all__ = ["build", "check_partial_sums", "fitted", "laid_over"]
@@ -26,7 +26,12 @@ def build(saved: SavedSpec, mesh: Any = None) -> PartitionSpec:
         PlacementError: it names an axis that ``mesh`` lacks.
     """
     partitions, unreduced, reduced, kind = saved
-    spec = private.spec_of(tuple(map(_partition, partitions)), set(unreduced), set(reduced), kind)
+    spec = private.spec_of(
+        tuple(map(_partition, partitions)),
+        set(map(axis_name, unreduced)),
+        set(map(axis_name, reduced)),
+        kind,
+    )
     if mesh is not None:
         lacking = [axis for axis in _axes(spec) if axis not in mesh.axis_names]
         if lacking:
@@ -95,11 +100,11 @@ def check_partial_sums(saved_mesh: SavedMesh, saved_spec: SavedSpec, mesh: Any) 
         PlacementError: it holds partial sums, and the mesh is not of the shape that it was.
     """
     axes, shape, *_ = saved_mesh
-    was, now = dict(zip(axes, shape, strict=True)), dict(mesh.shape)
+    was, now = dict(zip(map(axis_name, axes), shape, strict=True)), dict(mesh.shape)
     if saved_spec[1] and list(was.items()) != list(now.items()):
         raise PlacementError(
-            f"an array of partial sums (unreduced over {saved_spec[1]}) keeps its values spread "
-            f"over the mesh {was}, and cannot land on {now}. Sum it before pickling: "
+            f"an array of partial sums over {tuple(map(axis_name, saved_spec[1]))} keeps its "
+            f"values spread over the mesh {was}, and cannot land on {now}. Sum it before pickling: "
             "jax.reshard(x, a_spec_without_unreduced_axes)",
             names=[str(axis) for axis in was],
             available=[str(axis) for axis in now],
@@ -130,4 +135,6 @@ def _axes(spec: PartitionSpec) -> Iterator[Any]:
 
 
 def _partition(part: Any) -> Any:
-    return PartitionSpec.UNCONSTRAINED if part == UNCONSTRAINED else part
+    if part == UNCONSTRAINED:
+        return PartitionSpec.UNCONSTRAINED
+    return tuple(map(axis_name, part)) if isinstance(part, tuple) else axis_name(part)

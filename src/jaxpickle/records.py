@@ -37,7 +37,7 @@ _FAMILIES = {
     "layout": "shardings",
     "format": "shardings",
     "singleton": "singletons",
-    "key_dtype": "dtypes",
+    "key_dtype": "singletons",
     "dtype": "dtypes",
     "scalar": "numpy_arrays",
     "ndarray": "numpy_arrays",

@@ -173,15 +173,7 @@ TAGS = (
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize(
-    "tag",
-    [
-        pytest.param(tag, marks=[pytest.mark.xfail(reason="its family imports JAX late")])
-        if tag == "key_dtype/1"
-        else tag
-        for tag in TAGS
-    ],
-)
+@pytest.mark.parametrize("tag", TAGS)
 def test_what_needs_jax_says_so_by_name(bare: Worker, tag: str) -> None:
     """Anything else of JAX is an UnpicklingError that names it and says what to install."""
     assert tuple(needing_jax()) == TAGS

@@ -36,13 +36,8 @@ def test_memory_kind_is_kept(kind: str, sharding: Any, devices: Any) -> None:
         assert got.sharding == array.sharding
 
 
-HOST_TYPE = pytest.mark.xfail(reason="the type of an array on one device has no memory space")
-
-
 @pytest.mark.versions
-@pytest.mark.parametrize(
-    "sharding", [pytest.param(ON_ONE, marks=HOST_TYPE), OVER_MESH], ids=["one", "mesh"]
-)
+@pytest.mark.parametrize("sharding", SHARDINGS, ids=["one", "mesh"])
 def test_type_says_the_memory(sharding: Any) -> None:
     """The type of an array in host memory says so, as JAX's computations on it need."""
     array = jax.device_put(VALUES, sharding.with_memory_kind("pinned_host"))

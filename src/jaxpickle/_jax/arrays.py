@@ -30,9 +30,9 @@ __all__ = [
     "major_to_minor",
     "make_array",
     "make_ref",
+    "placed_aval",
     "ref_kind",
     "ref_value",
-    "sharded_aval",
     "x64_enabled",
 ]
 
@@ -104,9 +104,14 @@ def join_arrays(
     return ArrayImpl(aval, sharding, list(shards), committed=committed)  # type: ignore[no-any-return]
 
 
-def sharded_aval(aval: Any, sharding: Any) -> Any:
-    """Return the abstract value with a named sharding in its type, as explicit meshes need."""
-    return core.update_aval_with_sharding(aval, sharding)
+def placed_aval(aval: Any, sharding: Any) -> Any:
+    """Return the abstract value with what JAX says in a type of where the value lies.
+
+    That is the memory space, and the named sharding, of which explicit axes are a part.
+    """
+    if isinstance(sharding, jax.sharding.NamedSharding):
+        return core.update_aval_with_sharding(aval, sharding)
+    return aval.update(memory_space=core.mem_kind_to_space(sharding.memory_kind))
 
 
 def x64_enabled() -> bool:
@@ -125,15 +130,20 @@ def make_ref(value: jax.Array, kind: str | None) -> Any:
         return jax.new_ref(value, kind=kind)
 
 
-def anew(array: Any) -> jax.Array:
+def anew(array: Any, *, committed: bool | None = None) -> jax.Array:
     """Return an array object of its own over the same buffers.
+
+    Args:
+        array: the array.
+        committed: whether the new one is committed to its place; None is as it was.
 
     When a reference is written, JAX replaces the buffers of its array, and forgets to clear
     what that array remembers of its shards: asked for them once, it is of no use afterwards.
     """
     if array.is_deleted():
         return array  # type: ignore[no-any-return]
-    return join_arrays(array.aval, array.sharding, array._arrays, array.committed)
+    commits = array.committed if committed is None else committed
+    return join_arrays(array.aval, array.sharding, array._arrays, commits)
 
 
 def ref_kind(ref: Any) -> str | None:

@@ -69,7 +69,8 @@ def _describe_ref(ref: Any) -> Reduced:
 
 @builds("ref/1")
 def _build_ref(impl: str | None, mutation: str | None, kind: Any, place: Any, data: Any) -> Any:
-    value = place_array("ref/1", kind, place, data)
+    # What a Ref holds is committed: else JAX would put the copy that it makes elsewhere.
+    value = private.anew(place_array("ref/1", kind, place, data), committed=True)
     value = value if impl is None else _wrapped("ref/1", impl, value)
     return private.make_ref(value, mutation)
 

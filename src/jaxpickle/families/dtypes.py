@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxpickle.errors import UnpicklingError, VersionError
+from jaxpickle.errors import VersionError
 from jaxpickle.families import describes_kind
 from jaxpickle.records import Reduced, builds, corrupt, describe
 
@@ -121,21 +121,6 @@ def _reduce_dtype(dtype: DType) -> Reduced:
 
 
 builds("dtype/1")(build_dtype)
-
-
-@builds("key_dtype/1")
-def _build_key_dtype(impl: str) -> Any:
-    import jax
-
-    try:
-        # Traced, not computed: a dtype should not start a backend.
-        return jax.eval_shape(lambda: jax.random.key(0, impl=impl)).dtype
-    except ValueError as error:
-        raise UnpicklingError(
-            f"this stream needs the PRNG implementation {impl!r}, which is not registered "
-            "here: import what registers it, and load again",
-            names=(impl,),
-        ) from error
 
 
 def _describe_bare(dtype: DType) -> Any:

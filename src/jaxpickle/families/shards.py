@@ -93,7 +93,7 @@ def build(tag: str, aval: Any, place: Place, data: Any) -> jax.Array:
         saved = data if type(data) is tuple else ((whole(aval.shape), data),)
         parts = Parts(tag, aval.shape, aval.dtype, saved)
         hosts = [parts.read(bounds_of(index, aval.shape)) for index in indices.values()]
-    aval = private.sharded_aval(aval, sharding)
+    aval = private.placed_aval(aval, sharding)
     if place.layout is not None:
         return _laid_out(aval, place, hosts, devices)
     return private.make_array(aval, sharding, hosts, devices, place.committed)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
 from jaxpickle._jax import singletons
 from jaxpickle.errors import UnpicklingError
 from jaxpickle.families import describes
@@ -27,6 +29,19 @@ def _reduce_sentinel(obj: Any) -> Reduced:
 @describes(singletons.KeyTy)
 def _reduce_key_dtype(dtype: Any) -> Reduced:
     return describe("key_dtype/1", singletons.key_impl(singletons.impl_of(dtype)))
+
+
+@builds("key_dtype/1")
+def _build_key_dtype(impl: str) -> Any:
+    try:
+        # Traced, not computed: a dtype should not start a backend.
+        return jax.eval_shape(lambda: jax.random.key(0, impl=impl)).dtype
+    except ValueError as error:
+        raise UnpicklingError(
+            f"this stream needs the PRNG implementation {impl!r}, which is not registered "
+            "here: import what registers it, and load again",
+            names=(impl,),
+        ) from error
 
 
 @describes(singletons.PRNGImpl)

@@ -90,7 +90,7 @@ def test_processes_with_other_hash_seeds_write_equal_bytes() -> None:
     """Sets, caches and the order of imports and of earlier dumps leave no trace in a stream."""
     first = run(WRITE + "result = streams(make_state())", hash_seed="1")
     second = run(
-        "import numpy.linalg, jax.scipy.linalg, jax.experimental.pjit, optax\n"
+        "import numpy.linalg, jax.scipy.linalg, jax.experimental.pjit, jax.nn, jax.scipy.stats\n"
         + WRITE
         + """
 other = make_state()

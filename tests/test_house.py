@@ -24,7 +24,7 @@ LAYERS = [
     ("pickler", "unpickler", "object_path"),
     ("families",),
     ("placements",),
-    ("records", "_jax"),
+    ("records", "_jax", "sink"),
     ("errors",),
 ]
 """From top to bottom: a module imports only from its own layer and from those below."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import jaxpickle
@@ -50,6 +51,14 @@ class UserList(list[Any]):
 
 class UserDict(dict[str, Any]):
     pass
+
+
+class TextState:
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+    def __getstate__(self) -> Any:
+        return self.state
 
 
 class OwnState:
@@ -94,6 +103,10 @@ CASES: list[tuple[Callable[[], Any], str]] = [
     (lambda: [local_class(LOCK)], "$[0].shared"),
     (lambda: {"it": local_class(LOCK)()}, "$['it'].__class__.shared"),
     (lambda: Model(LOCK).layers[3].__init__, "$.__self__.cache"),  # type: ignore[misc]
+    (lambda: {"s": {1, LOCK}}, "$['s']{...}"),
+    (lambda: [{(1, LOCK): 2}], "$[0].keys()[1]"),
+    (lambda: [TextState(("a/b", (1, LOCK)))], "$[0].__getstate__()[1][1]"),
+    (lambda: np.array([1, {"k": LOCK}], dtype=object), "$[1]['k']"),
 ]
 
 
@@ -105,7 +118,8 @@ def test_the_path_leads_to_the_culprit(make: Callable[[], Any], path: str) -> No
     assert caught.value.path == path
     assert caught.value.type_name == "_thread.lock"
     assert f"cannot pickle {path}, a _thread.lock" in str(caught.value)
-    assert "__getstate__" in str(caught.value)
+    captured = "closure" in path
+    assert ("make it inside" if captured else "__getstate__") in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from types import EllipsisType
 from typing import Any
 
-from jaxpickle.pickler import BufferCallback, Pickler, SourceInfo, _Writable
+from jaxpickle.pickler import BufferCallback, Pickler, SourceInfo
 from jaxpickle.placements.settings import Devices
-from jaxpickle.unpickler import Unpickler, _Readable
+from jaxpickle.sink import Writable
+from jaxpickle.unpickler import Readable, Unpickler
 
 __all__ = ["dump", "dumps", "load", "loads"]
 
@@ -26,13 +27,16 @@ def dumps(
 
     Args:
         obj: any object graph: classes, containers, closures, with JAX objects anywhere.
-        protocol: pickle protocol, 2 to 5; None is the highest.
+        protocol: pickle protocol, 2 to 5; None, or a negative number, is the highest.
         buffer_callback: called with each large array's bytes as a ``pickle.PickleBuffer``,
-            which then stay out of the result (protocol 5); no byte of a CPU array is copied.
-        source_info: what programs keep of their source: ``"user"`` frames, ``"all"``, or False.
+            which then stay out of the result (protocol 5), unless it returns something true;
+            no byte of a CPU array is copied.
+        source_info: what programs keep of their source, ``"user"`` frames, ``"all"`` or False;
+            it is checked, and without effect until programs travel.
 
     Raises:
         PicklingError: something in ``obj`` cannot be pickled; the text says what and where.
+        ValueError: the protocol is not 2 to 5, or ``buffer_callback`` goes with one below 5.
 
     Example:
         >>> import jax, jaxpickle
@@ -41,14 +45,13 @@ def dumps(
         Array([1., 1., 1.], dtype=float32)
     """
     with io.BytesIO() as file:
-        pickler = Pickler(file, protocol, buffer_callback=buffer_callback, source_info=source_info)
-        pickler.dump(obj)
+        dump(obj, file, protocol, buffer_callback=buffer_callback, source_info=source_info)
         return file.getvalue()
 
 
 def dump(
     obj: Any,
-    file: _Writable,
+    file: Writable,
     protocol: int | None = None,
     *,
     buffer_callback: BufferCallback | None = None,
@@ -59,17 +62,22 @@ def dump(
     Args:
         obj: any object graph: classes, containers, closures, with JAX objects anywhere.
         file: an object with a ``write`` method that takes bytes.
-        protocol: pickle protocol, 2 to 5; None is the highest.
+        protocol: pickle protocol, 2 to 5; None, or a negative number, is the highest.
         buffer_callback: as for :func:`dumps`.
         source_info: as for :func:`dumps`.
 
     Raises:
         PicklingError: something in ``obj`` cannot be pickled; the text says what and where.
+        TypeError: ``file`` is a path.
+        ValueError: as for :func:`dumps`.
 
     Example:
         >>> import io, jax, jaxpickle
         >>> file = io.BytesIO()
         >>> jaxpickle.dump(jax.numpy.ones(3), file)
+        >>> _ = file.seek(0)
+        >>> jaxpickle.load(file)
+        Array([1., 1., 1.], dtype=float32)
     """
     _refuse_path(file, "dump(obj, file)", "wb")
     pickler = Pickler(file, protocol, buffer_callback=buffer_callback, source_info=source_info)
@@ -99,6 +107,8 @@ def loads(
     Raises:
         MissingDeviceError: a device is not here.
         PlacementError: ``devices`` cannot be honoured.
+        TypeError: ``devices`` is none of the forms that there are, or ``data`` no bytes.
+        ValueError: a name in ``devices`` is no device name.
         CorruptError: ``data`` is damaged.
         VersionError: ``data`` needs another version of Python, JAX or jaxpickle.
 
@@ -110,17 +120,16 @@ def loads(
     """
     if isinstance(data, (str, os.PathLike)):
         _refuse_path(data, "load(file)", "rb")
-    file = io.BytesIO(data)
-    return Unpickler(
-        file,
+    return load(
+        io.BytesIO(data if type(data) is bytes else memoryview(data)),
         buffers=buffers,
         devices=devices,
         raise_on_missing_device=raise_on_missing_device,
-    ).load()
+    )
 
 
 def load(
-    file: _Readable,
+    file: Readable,
     *,
     buffers: Iterable[Any] | None = None,
     devices: Devices | EllipsisType = ...,
@@ -138,7 +147,8 @@ def load(
 
     Raises:
         EOFError: the file is at its end.
-        TypeError: ``file`` is a path.
+        TypeError: ``file`` is a path, or bytes.
+        UnpicklingError: as for :func:`loads`, and its kinds.
 
     Example:
         >>> import io, jaxpickle
@@ -155,8 +165,10 @@ def load(
 
 
 def _refuse_path(file: Any, call: str, mode: str) -> None:
-    if isinstance(file, (str, bytes, os.PathLike)):
+    if isinstance(file, (str, os.PathLike)):
         raise TypeError(
             f"jaxpickle.{call} takes an open file, not a path. Call: "
             f"with open({os.fspath(file)!r}, {mode!r}) as file: jaxpickle.{call}"
         )
+    if isinstance(file, (bytes, bytearray, memoryview)) and mode == "rb":
+        raise TypeError("jaxpickle.load takes an open file, not bytes. Call: jaxpickle.loads(data)")

@@ -6,11 +6,12 @@ import io
 import itertools
 import pickle
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jaxpickle.errors import JaxPickleError
+from jaxpickle.records import fill
 
 if TYPE_CHECKING:
     from jaxpickle.pickler import Pickler
@@ -30,6 +31,8 @@ _REMEDIES = {
 }
 _PicklerInPython: Any = vars(pickle)["_Pickler"]
 
+_CAPTURED = ("__globals__", "cell_contents")
+_CAPTURED_REMEDY = "make it inside of the function that refers to it, or pass it as an argument"
 _DEFAULT_REMEDY = (
     "leave it out in the owner's __getstate__, or teach pickle about it with copyreg.pickle"
 )
@@ -39,6 +42,7 @@ _DEEP = 20_000
 _ATTRIBUTES = ("__wrapped__", "__func__", "__self__", "cell_contents", "func", "args", "keywords")
 """What reductions take apart: jitted functions, methods, cells and partial functions."""
 
+_NOT_FOUND = object()
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 
 
@@ -56,6 +60,8 @@ class Fault:
             return f"cannot pickle {self.path}: {self.reason}"
         short = self.type_name.rpartition(".")[2]
         remedy = _REMEDIES.get(short, _DEFAULT_REMEDY)
+        if any(name in self.path for name in _CAPTURED):
+            remedy = _CAPTURED_REMEDY
         return f"cannot pickle {self.path}, a {self.type_name}: {self.reason}. To mend it, {remedy}"
 
 
@@ -111,8 +117,10 @@ class _Search(_PicklerInPython):  # type: ignore[misc]
         self._trail.pop()
 
     def save_reduce(self, *reduction: Any, obj: Any = None) -> None:
-        if len(reduction) > 2 and reduction[2] is not None:
-            self._states[id(reduction[2])] = reduction[2]
+        _, _, state, _, _, setter = (*reduction, *[None] * 6)[:6]
+        # The state of a record is a tag and fields, which are parts of the object as well.
+        parts = (state, *state) if setter is fill else (state,)
+        self._states |= {id(part): part for part in parts if isinstance(part, (tuple, dict, list))}
         super().save_reduce(*reduction, obj=obj)
 
     @property
@@ -153,7 +161,9 @@ def _with_parts(trail: list[Any], states: dict[int, Any]) -> Iterator[tuple[Any,
     before_part: str | None = None
     for obj in trail:
         part: str | None = None
-        if id(obj) in states or (before_part == "state" and _continues(before, obj)):
+        if id(obj) in states or (
+            before_part == "state" and _has_slots(before) and type(obj) is dict
+        ):
             part = "state"
         elif before_part is None and before is not None and _is_args(before, obj):
             part = "args"
@@ -165,26 +175,26 @@ def _is_args(owner: Any, obj: Any) -> bool:
     return type(obj) is tuple and type(owner) not in _CONTAINERS
 
 
-def _continues(state: Any, obj: Any) -> bool:
-    """Say whether ``obj``, inside a state, is a state too: slots, or the state of a record."""
-    if type(state) is not tuple:
-        return False
-    is_record = bool(state) and isinstance(state[0], str) and "/" in state[0]
-    is_slots = len(state) == 2 and type(obj) is dict
-    return is_slots or (is_record and type(obj) is tuple)
+def _has_slots(state: Any) -> bool:
+    """Say whether a state is a pair: that of the instance's dict, and that of its slots."""
+    return type(state) is tuple and len(state) == 2
 
 
 def _step(parent: Any, part: str | None, owner: Any, child: Any) -> str:
     if part == "args":
         return _attribute(owner, child)
     if isinstance(parent, Mapping):
-        key = next((key for key, value in parent.items() if value is child), child)
+        key = next((key for key, value in parent.items() if value is child), _NOT_FOUND)
+        if key is _NOT_FOUND:
+            return ".keys()"
         attribute = part == "state" and isinstance(key, str) and key.isidentifier()
         return f".{key}" if attribute else f"[{key!r:.80}]"
-    if part == "state":
-        return _attribute(owner, child)
     if isinstance(parent, Sequence):
-        return next((f"[{i}]" for i, item in enumerate(parent) if item is child), "")
+        index = next((f"[{i}]" for i, item in enumerate(parent) if item is child), "")
+        is_state = part == "state" and isinstance(parent, tuple)
+        return (_attribute(owner, child) or f".__getstate__(){index}") if is_state else index
+    if isinstance(parent, Set):
+        return "{...}"
     return ".__class__" if isinstance(child, type) else ""
 
 

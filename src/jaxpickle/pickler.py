@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pickle
-import struct
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import cloudpickle
 
@@ -14,6 +13,7 @@ from jaxpickle import object_path
 from jaxpickle.errors import PicklingError
 from jaxpickle.families import by_value, dispatch_table, origin, references
 from jaxpickle.families.buffers import Buffer
+from jaxpickle.sink import Sink, Writable
 
 __all__ = ["Pickler", "SourceInfo"]
 
@@ -24,22 +24,10 @@ _FAULTS = (pickle.PicklingError, TypeError, AttributeError, NotImplementedError)
 """What picklers raise for an object that cannot be pickled; all else is the user's own."""
 
 
-_LARGE = 1 << 20
-_ROOM = pickle.BINBYTES8 + struct.pack("<Q", 2048) + bytes(2048) + pickle.POP
-"""2 KiB that any unpickler drops, between the header and a first large array.
-
-A copy whose target lies a few hundred bytes ahead of its source, modulo the 4 KiB page, is 1.6
-times slower (measured, 256 MiB), and just there the header would put it in a bytes object.
-"""
-
 _TOO_DEEP = (
     "cannot pickle $: the object nests deeper than Python's recursion limit ({limit}). Raise it "
     "with sys.setrecursionlimit, or keep long chains in a list"
 )
-
-
-class _Writable(Protocol):
-    def write(self, data: Any, /) -> Any: ...
 
 
 class Pickler(cloudpickle.Pickler):
@@ -50,10 +38,11 @@ class Pickler(cloudpickle.Pickler):
 
     Args:
         file: an object with a ``write`` method that takes bytes.
-        protocol: pickle protocol, 2 to 5; None is the highest.
+        protocol: pickle protocol, 2 to 5; None, or a negative number, is the highest.
         buffer_callback: called with each large array's bytes as a ``pickle.PickleBuffer``,
             which then stay out of the stream (protocol 5).  A true result keeps them in.
-        source_info: what programs keep of their source: ``"user"`` frames, ``"all"``, or False.
+        source_info: what programs keep of their source, ``"user"`` frames, ``"all"`` or False;
+            it is checked, and without effect until programs travel.
 
     Raises:
         ValueError: the protocol is not 2 to 5, or ``buffer_callback`` goes with one below 5.
@@ -70,7 +59,7 @@ class Pickler(cloudpickle.Pickler):
 
     def __init__(
         self,
-        file: _Writable,
+        file: Writable,
         protocol: int | None = None,
         *,
         buffer_callback: BufferCallback | None = None,
@@ -78,7 +67,7 @@ class Pickler(cloudpickle.Pickler):
     ) -> None:
         self.source_info = _checked_source_info(source_info)
         self._protocol = _checked_protocol(protocol)
-        self._sink = _Sink(file)
+        self._sink = Sink(file, self._protocol)
         self._in_band = buffer_callback is None
         super().__init__(self._sink, protocol=self._protocol, buffer_callback=buffer_callback)
 
@@ -90,21 +79,33 @@ class Pickler(cloudpickle.Pickler):
 
         Raises:
             PicklingError: something in it cannot be pickled; the text says what and where.
+
+        Example:
+            >>> import io, jaxpickle
+            >>> file = io.BytesIO()
+            >>> pickler = jaxpickle.Pickler(file)
+            >>> pickler.dump("first"), pickler.dump("second")
+            (None, None)
+            >>> _ = file.seek(0)
+            >>> jaxpickle.load(file), jaxpickle.load(file)
+            ('first', 'second')
         """
         self._sink.begin(origin.header(self._protocol))
         try:
             super().dump(obj)
         except Exception as error:
-            raise self._explained(error, obj) from error
+            explained = error if self._sink.failed else self._explained(error, obj)
+            if explained is error:
+                raise
+            raise explained from error
         self._sink.end()
 
     def reducer_override(self, obj: Any) -> Any:
         """Reduce what a dispatch table cannot match: classes, functions, our buffers."""
-        cls = type(obj)
-        if cls in dispatch_table:  # met before: the table knows it, and asking it is cheap
-            return NotImplemented
-        if cls is Buffer:
+        if type(obj) is Buffer:
             return obj.reduced(self._protocol, in_band=self._in_band)
+        if not isinstance(obj, references.GLOBALS):
+            return NotImplemented
         reduced = references.reduce_library_global(obj)
         if reduced is not None:
             return reduced
@@ -121,42 +122,6 @@ class Pickler(cloudpickle.Pickler):
             error.add_note(f"while pickling {fault.path} (a {fault.type_name})")
             return error
         return PicklingError(fault.message(error), path=fault.path, type_name=fault.type_name)
-
-
-class _Sink:
-    """The file, behind what must come before a stream: its header, and room to copy fast.
-
-    It holds the first write back: a dump that fails before the second writes nothing at all.
-    """
-
-    def __init__(self, file: _Writable) -> None:
-        self._write = file.write
-        self._head = b""
-        self._held: Any = None
-
-    def begin(self, header: bytes) -> None:
-        """Take the header of a stream whose writes follow."""
-        self._head, self._held = header, None
-
-    def write(self, data: Any) -> None:
-        """Write what the pickler hands out: frames, and the bytes of large arrays as they are."""
-        if not self._head:
-            self._write(data)
-        elif self._held is None:
-            self._held = data
-        else:
-            self._release(_ROOM if memoryview(data).nbytes >= _LARGE else b"")
-            self._write(data)
-
-    def end(self) -> None:
-        """Write what is still held."""
-        if self._head:
-            self._release(b"")
-
-    def _release(self, room: bytes) -> None:
-        head, self._head = self._head, b""
-        self._write(head + room + bytes(self._held or b""))
-        self._held = None
 
 
 def _checked_protocol(protocol: int | None) -> int:

@@ -59,6 +59,11 @@ _FAMILIES = {
 }
 """Which family module builds each tag; a module is imported when a tag first needs it."""
 
+_RUNS_USER_CODE = frozenset(
+    {"class", "exception", "function", "global", "jit", "ndarray_subclass", "singleton", "treedef"}
+)
+"""Tags whose builders run code of the user's, whose errors are the user's too."""
+
 _builders: dict[str, Callable[..., Any]] = {}
 _fillers: dict[str, Callable[..., None]] = {}
 
@@ -97,11 +102,17 @@ def build(tag: str, *fields: Any) -> Any:
 
     Raises:
         VersionError: the tag is of a newer jaxpickle.
+        CorruptError: the fields are not those of the tag.
     """
-    builder = _builders.get(tag)
+    builder = _builders.get(tag) if isinstance(tag, str) else None
     if builder is None:
         builder = _find(tag, _builders)
-    return builder(*fields)
+    try:
+        return builder(*fields)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        if tag.partition("/")[0] in _RUNS_USER_CODE:
+            raise
+        raise corrupt(tag, f"cannot be built: {type(error).__name__}: {error}") from error
 
 
 def fill(obj: Any, state: tuple[Any, ...]) -> Any:
@@ -136,7 +147,7 @@ def _find(tag: Any, table: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
             table[tag] = without_jax.stand_in(tag, error)
     try:
         return table[tag]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError):  # a tag that cannot be hashed is none of ours
         raise VersionError(
             f"this stream holds a record {tag!r} that this jaxpickle does not know; it was "
             "written by a newer one. Upgrade jaxpickle here: pip install -U jaxpickle",

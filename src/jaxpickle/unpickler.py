@@ -7,17 +7,36 @@ from collections.abc import Iterable
 from types import EllipsisType
 from typing import Any, Protocol
 
-from jaxpickle.errors import CorruptError, JaxPickleError
+from jaxpickle.errors import CorruptError, JaxPickleError, UnpicklingError
 from jaxpickle.placements.session import Session, chosen
 from jaxpickle.placements.settings import Devices
 
-__all__ = ["Unpickler"]
+__all__ = ["Readable", "Unpickler"]
 
 
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
+_NEEDS = {
+    "out-of-band": (
+        "the stream's arrays lie out of band: pass the buffers that buffer_callback was given, "
+        "all and in order, jaxpickle.loads(data, buffers=buffers)"
+    ),
+    "persistent": (
+        "the stream has persistent ids: load it with a subclass of jaxpickle.Unpickler that has "
+        "the persistent_load which its writer meant"
+    ),
+}
+"""What a stream may need of its reader, by a word in the C unpickler's complaint."""
 
-    def readline(self) -> bytes: ...
+
+class Readable(Protocol):
+    """What an unpickler can read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to ``size`` bytes."""
+        ...
+
+    def readline(self) -> bytes:
+        """Return the bytes up to and with the next newline."""
+        ...
 
 
 class Unpickler(pickle.Unpickler):
@@ -31,6 +50,10 @@ class Unpickler(pickle.Unpickler):
         devices: where arrays and devices go; see :func:`jaxpickle.loads`.
         raise_on_missing_device: whether a device that is not here is an error.
 
+    Raises:
+        TypeError: ``devices`` is none of the forms that there are.
+        ValueError: a name in ``devices`` is no device name.
+
     Example:
         >>> import io, jaxpickle
         >>> unpickler = jaxpickle.Unpickler(io.BytesIO(jaxpickle.dumps([1, 2])))
@@ -42,7 +65,7 @@ class Unpickler(pickle.Unpickler):
 
     def __init__(
         self,
-        file: _Readable,
+        file: Readable,
         *,
         buffers: Iterable[Any] | None = None,
         devices: Devices | EllipsisType = ...,
@@ -63,17 +86,32 @@ class Unpickler(pickle.Unpickler):
             VersionError: the data needs another version of Python, JAX or jaxpickle.
         """
         start = self._position()
+        session = Session(self._settings)
         try:
-            with Session(self._settings):
+            with session:
                 return super().load()
-        except JaxPickleError:
-            raise
-        except pickle.UnpicklingError as error:
-            raise CorruptError(f"the data is no pickle, or damaged: {error}") from error
-        except EOFError as error:
-            if self._position() == start:
+        except Exception as error:
+            if session.written_by:
+                error.add_note(f"the stream was written by {', '.join(session.written_by)}")
+            explained = self._explained(error, start)
+            if explained is error:
                 raise
-            raise CorruptError("the data ends before the object does: it is truncated") from error
+            raise explained from error
+
+    def _explained(self, error: Exception, start: int | None) -> Exception:
+        """Return what an error of the unpickler in C means; all others are told already."""
+        frame = error.__traceback__ and error.__traceback__.tb_next
+        if frame is not None or isinstance(error, JaxPickleError):
+            return error
+        if isinstance(error, EOFError):
+            ends = self._position() == start
+            return error if ends else CorruptError("the data ends too early: it is truncated")
+        if not isinstance(error, (pickle.UnpicklingError, ValueError, LookupError, OverflowError)):
+            return error
+        for word, what in _NEEDS.items():
+            if word in str(error):
+                return UnpicklingError(f"{what} ({error})")
+        return CorruptError(f"the data is no pickle, or damaged: {error}")
 
     @property
     def devices(self) -> Any:

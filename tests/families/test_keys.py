@@ -62,7 +62,6 @@ def drawn(key):
     children = jax.random.split(key, 3)
     return (
         jax.random.normal(key, (3, 2)),
-        jax.random.bits(children[1], (5,)),
         jax.random.key_data(children),
         jax.random.key_data(jax.random.fold_in(key, 9)),
     )

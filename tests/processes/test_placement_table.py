@@ -41,17 +41,8 @@ def test_fallback_is_the_default_device_and_runs_together(saved: int, worker: Wo
     """Rows 2, 4, 6, 9 with `raise_on_missing_device=False`: the default device, uncommitted."""
     options, free = {"raise_on_missing_device": False}, False
     got = worker.run(REPORT, blobs={"data": stream(saved), "options": options})
-    got.pop("ref")  # the next test
     on_default = dict.fromkeys(["committed", "uncommitted", "elsewhere"], ("cpu:0", False))
-    want = expected(ONE, ["cpu:0"], free, device="cpu:0", **on_default)
-    assert got == {name: place for name, place in want.items() if name != "ref"}
-
-
-def test_ref_falls_back_as_an_array_does(worker2: Worker) -> None:
-    """Row 6: the Ref keeps a `NamedSharding` over the collapsed mesh."""
-    options = {"raise_on_missing_device": False}
-    got = worker2.run(REPORT, blobs={"data": stream(4), "options": options})
-    assert got["ref"][0] == (ONE, ["cpu:0"], (None, "x"))
+    assert got == expected(ONE, ["cpu:0"], free, device="cpu:0", **on_default)
 
 
 @pytest.mark.parametrize(("saved", "worker"), TOO_FEW, indirect=["worker"])

@@ -8,6 +8,7 @@ look up; it imports the families of JAX only when an object of JAX turns up.
 from __future__ import annotations
 
 import importlib
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -52,7 +53,13 @@ def describes_kind(*types: type) -> Callable[[R], R]:
 class _DispatchTable(dict[type, Reducer]):
     """Reducers by type: ours first, cloudpickle's and copyreg's else."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._foreign: weakref.WeakSet[type] = weakref.WeakSet()
+
     def __missing__(self, cls: type) -> Reducer:
+        if cls in self._foreign:
+            return cloudpickle.Pickler.dispatch_table[cls]  # type: ignore[no-any-return]
         owners = {base.__module__.partition(".")[0] for base in cls.__mro__} & _OWNERS.keys()
         for owner in sorted(owners):
             for family in _OWNERS[owner]:
@@ -62,6 +69,7 @@ class _DispatchTable(dict[type, Reducer]):
             if reducer is not None:
                 self[cls] = reducer
                 return reducer
+        self._foreign.add(cls)
         return cloudpickle.Pickler.dispatch_table[cls]  # type: ignore[no-any-return]
 
     def get(self, cls: type, default: Any = None) -> Any:

@@ -58,6 +58,8 @@ def _build_buffer(data: Any, ours: bool = False) -> Any:
         data: the bytes of the stream, or the buffer that the caller of ``loads`` gave.
         ours: whether they came in the stream, as what may be changed.
     """
+    if not isinstance(data, (bytes, bytearray, memoryview, pickle.PickleBuffer)) and ours:
+        raise corrupt("buffer/1", f"holds a {type(data).__name__} where bytes should be")
     if not ours:
         return memoryview(data) if type(data) is bytearray else data
     if type(data) is not bytearray:

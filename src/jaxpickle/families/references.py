@@ -18,10 +18,11 @@ import cloudpickle
 from jaxpickle.errors import UnpicklingError
 from jaxpickle.records import Reduced, builds, describe
 
-__all__ = ["importable_name", "library_name", "reduce_library_global"]
+__all__ = ["GLOBALS", "importable_name", "library_name", "reduce_library_global"]
 
 _LIBRARIES = frozenset({"jax", "jaxlib", "numpy"})
-_GLOBALS = (type, types.FunctionType, types.BuiltinFunctionType)
+GLOBALS = (type, types.FunctionType, types.BuiltinFunctionType)
+"""What pickle saves by name: classes and functions."""
 
 _names: dict[int, tuple[Any, str]] = {}
 """The name of each object met so far, by identity; the entry keeps the object alive."""
@@ -32,7 +33,7 @@ _scanned: set[str] = set()
 
 def reduce_library_global(obj: Any) -> Reduced | None:
     """Return the record of a class or function of JAX or numpy, or None for any other object."""
-    if not isinstance(obj, _GLOBALS) or _root(obj) not in _LIBRARIES:
+    if not isinstance(obj, GLOBALS) or _root(obj) not in _LIBRARIES:
         return None
     name = library_name(obj)
     return None if name is None else describe("global/1", name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,4 +128,12 @@ def warn_once(message: str, *, about: str | None = None) -> None:
     warned = _warned if session is None else session.warned
     if (about or message) not in warned:
         warned.add(about or message)
-        warnings.warn(message, PlacementWarning, stacklevel=2)
+        warnings.warn(message, PlacementWarning, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """Return the ``stacklevel`` of the code that called into this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("jaxpickle."):
+        level, frame = level + 1, frame.f_back
+    return level

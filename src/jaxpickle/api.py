@@ -118,8 +118,9 @@ def loads(
         >>> jaxpickle.loads(data, devices="cpu").committed
         True
     """
-    if isinstance(data, (str, os.PathLike)):
-        _refuse_path(data, "load(file)", "rb")
+    _refuse_path(data, "load(file)", "rb")
+    if hasattr(data, "read"):
+        raise TypeError("jaxpickle.loads takes bytes, not a file. Call: jaxpickle.load(file)")
     return load(
         io.BytesIO(data if type(data) is bytes else memoryview(data)),
         buffers=buffers,
@@ -156,6 +157,8 @@ def load(
         [1, 2]
     """
     _refuse_path(file, "load(file)", "rb")
+    if isinstance(file, (bytes, bytearray, memoryview)):
+        raise TypeError("jaxpickle.load takes an open file, not bytes. Call: jaxpickle.loads(data)")
     return Unpickler(
         file,
         buffers=buffers,
@@ -170,5 +173,3 @@ def _refuse_path(file: Any, call: str, mode: str) -> None:
             f"jaxpickle.{call} takes an open file, not a path. Call: "
             f"with open({os.fspath(file)!r}, {mode!r}) as file: jaxpickle.{call}"
         )
-    if isinstance(file, (bytes, bytearray, memoryview)) and mode == "rb":
-        raise TypeError("jaxpickle.load takes an open file, not bytes. Call: jaxpickle.loads(data)")

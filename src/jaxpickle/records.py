@@ -52,6 +52,7 @@ _FAMILIES = {
     "exception": "exceptions",
     "global": "references",
     "jit": "functions",
+    "custom_rule": "functions",
     "function": "by_value",
     "class": "by_value",
     "python": "by_value",
@@ -161,5 +162,9 @@ def own(text: str) -> str:
 
     Pickle stores a string once if it meets the same object again; a description must not
     depend on whether the user's graph happens to hold its words.
+
+    Args:
+        text: any string, lone surrogates included.  No string of one character can be ours
+            alone, since CPython keeps one object of many of them: it is returned as it is.
     """
     return "".join([text[:1], text[1:]]) if len(text) > 1 else text

@@ -34,12 +34,20 @@ class Sink:
         file: where the stream goes.
         protocol: its pickle protocol; the opcode that makes room is one of protocol 4.
 
+    Raises:
+        TypeError: ``file`` has no ``write``.
+
     Attributes:
         failed: whether it is the file that raised the error of a failed dump.
     """
 
     def __init__(self, file: Writable, protocol: int) -> None:
         self.failed = False
+        if not hasattr(file, "write"):
+            raise TypeError(
+                f"jaxpickle writes to an open file, not to a {type(file).__name__}. Call: "
+                "with open(path, 'wb') as file: jaxpickle.dump(obj, file)"
+            )
         self._file_write = file.write
         self._room = _ROOM if protocol >= 4 else b""
         self._head = b""

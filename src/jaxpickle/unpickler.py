@@ -71,6 +71,11 @@ class Unpickler(pickle.Unpickler):
         devices: Devices | EllipsisType = ...,
         raise_on_missing_device: bool | EllipsisType = ...,
     ) -> None:
+        if not (hasattr(file, "read") and hasattr(file, "readline")):
+            raise TypeError(
+                f"jaxpickle reads from an open file, not from a {type(file).__name__}. Call: "
+                "with open(path, 'rb') as file: jaxpickle.load(file)"
+            )
         super().__init__(file, buffers=buffers)
         self._settings = chosen(devices, raise_on_missing_device)
         self._tell = getattr(file, "tell", None)

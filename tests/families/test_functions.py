@@ -197,3 +197,43 @@ def test_a_function_from_main_runs_in_another_process(worker2: Worker, worker8: 
     """
     data = worker8.run(written)
     assert worker2.run(read, blobs={"f": data}) == (5.0, 3.0, 6.0)
+
+
+@pytest.mark.versions
+def test_custom_derivative_rules_travel_with_their_function(worker1: Worker) -> None:
+    """A ``custom_vjp`` and a ``custom_jvp`` of a script keep their rules, also inside jit."""
+    code = """
+    import jax, jax.numpy as jnp, jaxpickle
+    @jax.custom_vjp
+    def clip(x):
+        return x
+    clip.defvjp(lambda x: (x, None), lambda residual, g: (jnp.clip(g, -1, 1),))
+    @jax.custom_jvp
+    def triple(x):
+        return x * x
+    triple.defjvp(lambda primals, tangents: (triple(primals[0]), 3.0 * tangents[0]))
+    slope = jax.jit(jax.grad(lambda x: clip(x) ** 2))
+    result = jaxpickle.dumps((clip, triple, slope))
+    """
+    clip, triple, slope = jaxpickle.loads(worker1.run(code))
+    assert float(slope(5.0)) == 1.0
+    assert float(jax.grad(lambda x: clip(x) ** 2)(5.0)) == 1.0
+    assert float(jax.grad(triple)(5.0)) == 3.0
+    assert float(triple(5.0)) == 25.0
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: jax.checkpoint(lambda x: jnp.sin(x)), "jax.checkpoint"),
+        (lambda: jax.make_jaxpr(jnp.sin)(1.0), "cannot be pickled by this version"),
+        (lambda: jax.jit(jnp.sin).lower(1.0), "Lowered cannot be pickled"),
+        (lambda: jax.jit(jnp.sin).lower(1.0).compile(), "Compiled cannot be pickled"),
+        (lambda: jax.jit(jnp.sin).trace(1.0), "Traced cannot be pickled"),
+        (lambda: jax.vjp(jnp.sin, 1.0)[1], "cannot be pickled by this version"),
+    ],
+)
+def test_what_does_not_travel_yet_is_told_as_such(make: Callable[[], Any], words: str) -> None:
+    """Programs, and functions that hold them, are refused by name and with a way out."""
+    with pytest.raises(jaxpickle.errors.PicklingError, match=words):
+        jaxpickle.dumps({"it": make()})

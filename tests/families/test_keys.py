@@ -1,9 +1,12 @@
 """PRNG keys: every implementation draws the same numbers after the journey."""
 
 import dataclasses
+import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
+import cloudpickle
 import jax
 import jax.extend.random
 import jax.numpy as jnp
@@ -162,33 +165,102 @@ def test_raw_keys_are_plain_arrays() -> None:
         assert facts(loaded) == facts(raw)
 
 
-@pytest.mark.versions
-def test_unregistered_implementation_is_refused_by_path() -> None:
-    """Keys of an implementation under no name say where they stand, and how to send them."""
-    impl = jax.extend.random.define_prng_impl(
-        key_shape=(2,),
-        seed=lambda seed: jnp.stack([seed.astype(jnp.uint32)] * 2),
-        split=lambda key, shape: jnp.broadcast_to(key, (*shape, 2)),
-        random_bits=lambda key, width, shape: jnp.zeros(shape, jnp.uint32),
-        fold_in=lambda key, data: key,
-        name="home_made",
-        tag="hm",
+def home_made(**functions: Any) -> Any:
+    """Returns an implementation that JAX has under no name."""
+
+    def random_bits(key: Any, width: int, shape: Any) -> Any:
+        return jnp.full(shape, key[0] * 2 + key[1], f"uint{width}")
+
+    return jax.extend.random.define_prng_impl(
+        **{
+            "key_shape": (2,),
+            "seed": lambda seed: jnp.stack([seed.astype(jnp.uint32)] * 2),
+            "split": lambda key, shape: jnp.broadcast_to(key, (*shape, 2)) + jnp.uint32(1),
+            "random_bits": random_bits,
+            "fold_in": lambda key, data: key + data,
+            "name": "home_made",
+            "tag": "hm",
+            **functions,
+        }
     )
-    key = jax.random.key(3, impl=impl)
-    for obj, path in [({"a": [key]}, "$['a'][0]"), ([jax.new_ref(key)], "$[0]")]:
-        with pytest.raises(PicklingError, match=r"home_made.*key_data.*wrap_key_data") as caught:
-            jaxpickle.dumps(obj)
-        assert caught.value.path == path
+
+
+def by_value(obj: Any) -> bytes:
+    """Returns the stream of `obj`, with this module's functions by value."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    try:
+        return jaxpickle.dumps(obj)
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 @pytest.mark.versions
-def test_unregistered_name_cannot_take_the_place_of_a_registered_one() -> None:
-    """An implementation that only shares its name with a registered one is refused as well."""
-    impl = jax.extend.random.threefry_prng_impl._replace(tag="other")
+def test_keys_of_an_unregistered_implementation_travel(worker4: Worker) -> None:
+    """Keys, their dtype, a Ref of them and the implementation arrive, and share one thing."""
+    spec = home_made()
+    keys = jax.random.split(jax.random.key(3, impl=spec), 4)
+    mesh = Mesh(np.array(jax.devices()[:4]), ("x",))
+    obj = {
+        "keys": keys,
+        "key": keys[1],
+        "sharded": jax.device_put(keys, NamedSharding(mesh, PartitionSpec("x"))),
+        "ref": jax.new_ref(keys),
+        "dtype": keys.dtype,
+        "spec": spec,
+    }
+    data = by_value(obj)
+    assert data == by_value(obj)
+    assert data.count(b"home_made") == 1
+    got = worker4.run(
+        DRAWS
+        + """
+import jaxpickle
+loaded = jaxpickle.loads(blobs["data"])
+keys = loaded["keys"]
+assert keys.dtype == loaded["dtype"] == loaded["ref"].dtype == loaded["sharded"].dtype
+assert jax.random.key_impl(keys) == loaded["spec"]
+arrays = [keys, loaded["sharded"], loaded["ref"][...]]
+places = [str(shard.device) for shard in loaded["sharded"].addressable_shards]
+result = draws(loaded["key"]), [np.asarray(jax.random.key_data(x)) for x in arrays], places
+""",
+        blobs={"data": data},
+    )
+    drawn, arrays, places = got
+    for ours, theirs in zip(draws(keys[1]), drawn, strict=True):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+    for theirs in arrays:
+        np.testing.assert_array_equal(jax.random.key_data(keys), theirs, strict=True)
+    assert places == [str(device) for device in jax.devices()[:4]]
+
+
+@pytest.mark.versions
+def test_keys_of_an_implementation_that_cannot_travel_say_where() -> None:
+    """A function of the implementation that cannot be pickled is named by its path."""
+    lock = threading.Lock()
+
+    def fold_in(key: Any, data: Any) -> Any:
+        with lock:
+            return key
+
+    key = jax.random.key(3, impl=home_made(fold_in=fold_in))
+    for obj, path in [({"a": [key]}, "$['a'][0]"), ([jax.new_ref(key)], "$[0]")]:
+        with pytest.raises(PicklingError, match="lock") as caught:
+            jaxpickle.dumps(obj)
+        assert str(caught.value.path).startswith(path)
+
+
+@pytest.mark.versions
+def test_a_registered_name_does_not_hide_another_implementation() -> None:
+    """What only shares its name with a registered implementation stays what it is."""
+    registered = jax.extend.random.threefry_prng_impl
     key = jax.random.key(3)
-    fake = type(key)(impl, jax.random.key_data(key))
-    with pytest.raises(PicklingError, match=r"threefry2x32.*not registered"):
-        jaxpickle.dumps(fake)
+    other = type(key)(registered._replace(tag="other"), jax.random.key_data(key))
+    same = type(key)(registered._replace(), jax.random.key_data(key))
+    for loaded in round_trips([other, same]):
+        assert [found.dtype.name for found in loaded] == ["key<other>", "key<fry>"]
+        assert loaded[0].dtype == other.dtype
+        assert loaded[1].dtype._impl is registered
+    assert jaxpickle.dumps(same) == jaxpickle.dumps(key)
 
 
 @pytest.mark.versions
@@ -200,6 +272,8 @@ def test_implementation_that_the_reader_lacks_is_named() -> None:
         build(tag, "cha_cha", *fields)
     assert caught.value.names == ("cha_cha",)
     assert "threefry2x32" in caught.value.available
+    with pytest.raises(CorruptError, match=r"key/1.*PRNG implementation"):
+        build(tag, ["threefry2x32"], *fields)
 
 
 def test_forged_key_data_is_refused() -> None:

@@ -16,7 +16,7 @@ from jax.sharding import AxisType, PartitionSpec
 import fresh
 import jaxpickle
 from fresh import Worker
-from jaxpickle._jax import singletons
+from jaxpickle._jax import keys
 from jaxpickle.records import build
 
 PRIVATE = (b"jax._src", b"jaxlib.")
@@ -66,6 +66,11 @@ def test_an_unknown_sentinel_is_damage() -> None:
     for fields in [("nothing",), (3,), ("key_spec", "threefry2x32"), (["unspecified"],)]:
         with pytest.raises(jaxpickle.errors.CorruptError, match="singleton/1"):
             build("singleton/1", *fields)
+    for content in [{}, {"nothing": 1}, 3, ["rbg"]]:
+        with pytest.raises(jaxpickle.errors.CorruptError, match="singleton/1"):
+            build("singleton/1", "key_impl", content)
+    with pytest.raises(jaxpickle.errors.CorruptError, match="key_dtype/1"):
+        build("key_dtype/1", 3)
 
 
 ENUMS = [
@@ -174,12 +179,15 @@ def by_value(obj: Any) -> bytes:
 def test_an_implementation_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody registered the implementation, the error names it and those there are."""
     implementation = jax.random.key(0, impl="rbg").dtype._impl
-    data = jaxpickle.dumps(implementation)
-    monkeypatch.delitem(singletons.prngs, "rbg")
-    with pytest.raises(jaxpickle.errors.UnpicklingError, match="'rbg'") as caught:
-        jaxpickle.loads(data)
-    assert caught.value.names == ("rbg",)
-    assert "threefry2x32" in caught.value.available
+    key = jax.random.key(0, impl="rbg")
+    owners = [implementation, key.dtype, key, jax.new_ref(key)]
+    streams = [jaxpickle.dumps(owner) for owner in owners]
+    monkeypatch.delitem(keys.prngs, "rbg")
+    for data in streams:
+        with pytest.raises(jaxpickle.errors.UnpicklingError, match="'rbg'") as caught:
+            jaxpickle.loads(data)
+        assert caught.value.names == ("rbg",)
+        assert "threefry2x32" in caught.value.available
 
 
 def test_no_backend_is_started() -> None:

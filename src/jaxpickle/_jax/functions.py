@@ -6,19 +6,26 @@ import functools
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax._src import sharding_impls
 from jax.experimental.layout import Format
 
-__all__ = ["CALLABLES", "JitFunction", "jit_parts"]
+__all__ = ["JitFunction", "jit_parts"]
 
 JitFunction: Any = type(jax.jit(functools.partial(int)))
 """The class of what ``jax.jit`` returns, exactly."""
 
-CALLABLES: tuple[Any, ...] = (type(jnp.add), jax.custom_jvp, jax.custom_vjp)
-"""Classes whose instances JAX publishes as functions."""
-
 _UNSPECIFIED = sharding_impls.UNSPECIFIED
+_PLAIN = (
+    "static_argnums",
+    "static_argnames",
+    "donate_argnums",
+    "donate_argnames",
+    "keep_unused",
+    "device",
+    "backend",
+    "inline",
+)
+"""Options that JAX keeps as they were given."""
 
 
 def jit_parts(function: Any) -> tuple[Any, dict[str, Any]]:
@@ -30,21 +37,7 @@ def jit_parts(function: Any) -> tuple[Any, dict[str, Any]]:
     Returns:
         The function, and only those options that differ from their defaults.
     """
-    info = function._jit_info
-    options = {
-        "in_shardings": _shardings(info, "in"),
-        "out_shardings": _shardings(info, "out"),
-        "static_argnums": info.static_argnums,
-        "static_argnames": info.static_argnames,
-        "donate_argnums": info.donate_argnums,
-        "donate_argnames": info.donate_argnames,
-        "keep_unused": info.keep_unused,
-        "device": info.device,
-        "backend": info.backend,
-        "inline": info.inline,
-        "compiler_options": dict(info.compiler_options_kvs),
-    }
-    defaults = _defaults()
+    options, defaults = _options(function._jit_info), _defaults()
     return function.__wrapped__, {
         name: value for name, value in options.items() if value != defaults[name]
     }
@@ -53,17 +46,15 @@ def jit_parts(function: Any) -> tuple[Any, dict[str, Any]]:
 @functools.cache
 def _defaults() -> dict[str, Any]:
     """Return what the options of a plain ``jax.jit`` are."""
-    info = jax.jit(lambda: None)._jit_info  # type: ignore[attr-defined]
+    return _options(jax.jit(lambda: None)._jit_info)  # type: ignore[attr-defined]
+
+
+def _options(info: Any) -> dict[str, Any]:
     return {
-        "in_shardings": None,
-        "out_shardings": None,
-        "compiler_options": {},
-        **{
-            name: getattr(info, name)
-            for name in info._fields
-            if name.startswith(("static_", "donate_"))
-            or name in ("keep_unused", "device", "backend", "inline")
-        },
+        "in_shardings": _shardings(info, "in"),
+        "out_shardings": _shardings(info, "out"),
+        "compiler_options": dict(info.compiler_options_kvs),
+        **{name: getattr(info, name) for name in _PLAIN},
     }
 
 

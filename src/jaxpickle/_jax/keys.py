@@ -1,20 +1,75 @@
-"""PRNG key internals: the array under a key array, and a key array over an array."""
+"""PRNG internals: implementations and their registry, key dtypes, and the arrays under keys."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import jax
-
-__all__ = ["KeyArray", "base_array", "impl_name", "registered", "wrap"]
+import jax.extend.random
 
 try:
-    from jax._src.random import prng
+    from jax._src.random.core import PRNGSpec
+    from jax._src.random.prng import KeyTy, PRNGImpl, PRNGKeyArray, prngs
 except ImportError:  # before JAX 0.10.2
-    from jax._src import prng  # type: ignore[no-redef, attr-defined]
+    from jax._src.prng import (  # type: ignore[no-redef, import-not-found]
+        KeyTy,
+        PRNGImpl,
+        PRNGKeyArray,
+        prngs,
+    )
+    from jax._src.random import PRNGSpec  # type: ignore[no-redef, import-not-found]
 
-KeyArray: Any = prng.PRNGKeyArray
+__all__ = [
+    "KeyArray",
+    "KeyTy",
+    "PRNGImpl",
+    "PRNGSpec",
+    "base_array",
+    "define_impl",
+    "impl_of",
+    "is_registered",
+    "key_dtype",
+    "registered_impl",
+    "registered_impls",
+    "wrap",
+]
+
+KeyArray: Any = PRNGKeyArray
 """The class of concrete key arrays, exactly."""
+
+
+def impl_of(owner: Any) -> Any:
+    """Return the implementation behind keys, a key dtype, or what ``jax.random.key_impl`` gave."""
+    return owner._impl
+
+
+def is_registered(impl: Any) -> bool:
+    """Say whether ``jax.random.key(seed, impl=name)`` takes the name of this implementation."""
+    return bool(prngs.get(impl.name) == impl)
+
+
+def registered_impl(name: str) -> Any:
+    """Return the implementation that is registered under a name, or None."""
+    return prngs.get(name)
+
+
+def registered_impls() -> list[str]:
+    """Return the names of the implementations that this process knows."""
+    return sorted(prngs)
+
+
+def define_impl(fields: dict[str, Any]) -> Any:
+    """Return the implementation of these functions, which JAX has under no name.
+
+    Raises:
+        TypeError: JAX takes other fields.
+    """
+    return impl_of(jax.extend.random.define_prng_impl(**fields))
+
+
+def key_dtype(impl: Any) -> Any:
+    """Return the dtype of the keys of an implementation."""
+    return KeyTy(impl)
 
 
 def base_array(keys: Any) -> jax.Array:
@@ -22,29 +77,10 @@ def base_array(keys: Any) -> jax.Array:
     return keys._base_array  # type: ignore[no-any-return]
 
 
-def impl_name(keys: Any) -> str:
-    """Return the name under which the keys' implementation is registered.
-
-    Raises:
-        LookupError: it is not registered, so no other process could find it.
-    """
-    impl = keys._impl
-    name = str(impl.name)
-    if prng.prngs.get(name) is not impl:
-        raise LookupError(name)
-    return name
-
-
-def registered() -> list[str]:
-    """Return the names of the implementations that this process knows."""
-    return sorted(prng.prngs)
-
-
-def wrap(impl: str, base: jax.Array) -> jax.Array:
+def wrap(impl: Any, base: jax.Array) -> jax.Array:
     """Return the keys over ``base`` without a computation, whatever its placement.
 
     Raises:
-        KeyError: no implementation is registered under that name.
         TypeError: the array does not hold the data of such keys.
     """
-    return prng.PRNGKeyArray(prng.prngs[impl], base)  # type: ignore[return-value]
+    return PRNGKeyArray(impl, base)  # type: ignore[return-value]

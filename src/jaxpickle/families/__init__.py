@@ -25,7 +25,7 @@ _EXACT: dict[type, Reducer] = {}
 _KINDS: list[tuple[type, Reducer]] = []
 
 _NUMPY = ("dtypes", "numpy_arrays", "numpy_random", "buffers")
-_JAX = ("arrays", "shardings", "singletons", "trees", "exceptions", "functions", "tracers")
+_JAX = ("arrays", "shardings", "singletons", "trees", "exceptions", "functions", "refusals")
 _OWNERS = {"jax": (*_NUMPY, *_JAX), "jaxlib": (*_NUMPY, *_JAX), "numpy": _NUMPY, "jaxpickle": ()}
 """Which families an object of a package may need."""
 

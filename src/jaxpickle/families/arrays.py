@@ -16,11 +16,12 @@ from jax.sharding import SingleDeviceSharding
 
 from jaxpickle._jax import arrays as private
 from jaxpickle._jax import keys as private_keys
-from jaxpickle.errors import PicklingError, UnpicklingError, VersionError
+from jaxpickle.errors import PicklingError, VersionError
 from jaxpickle.families import describes, shards
 from jaxpickle.families.buffers import aligned, pack
 from jaxpickle.families.dtypes import describe_dtype
 from jaxpickle.families.parts import typed
+from jaxpickle.families.singletons import build_impl, describe_impl
 from jaxpickle.placements.saved import saved_place
 from jaxpickle.placements.session import current_resolver, warn_once
 from jaxpickle.records import Reduced, build, builds, corrupt, own
@@ -49,11 +50,12 @@ def _build(kind: tuple[Any, ...], place: tuple[Any, ...], data: Any) -> jax.Arra
 
 @describes(private_keys.KeyArray)
 def _describe_keys(keys: Any) -> Reduced:
-    return build, ("key/1", _impl_name(keys), *describe_array(private_keys.base_array(keys)))
+    impl, base = _unwrapped(keys)
+    return build, ("key/1", impl, *describe_array(base))
 
 
 @builds("key/1")
-def _build_keys(impl: str, kind: Any, place: Any, data: Any) -> jax.Array:
+def _build_keys(impl: Any, kind: Any, place: Any, data: Any) -> jax.Array:
     return _wrapped("key/1", impl, place_array("key/1", kind, place, data))
 
 
@@ -61,14 +63,14 @@ def _build_keys(impl: str, kind: Any, place: Any, data: Any) -> jax.Array:
 def _describe_ref(ref: Any) -> Reduced:
     base, impl = private.ref_value(ref), None
     if isinstance(base, private_keys.KeyArray):
-        base, impl = private_keys.base_array(base), _impl_name(base)
+        impl, base = _unwrapped(base)
     mutation = private.ref_kind(ref)
     mutation = None if mutation is None else own(mutation)
     return build, ("ref/1", impl, mutation, *describe_array(private.anew(base)))
 
 
 @builds("ref/1")
-def _build_ref(impl: str | None, mutation: str | None, kind: Any, place: Any, data: Any) -> Any:
+def _build_ref(impl: Any, mutation: str | None, kind: Any, place: Any, data: Any) -> Any:
     # What a Ref holds is committed: else JAX would put the copy that it makes elsewhere.
     value = private.anew(place_array("ref/1", kind, place, data), committed=True)
     value = value if impl is None else _wrapped("ref/1", impl, value)
@@ -156,27 +158,13 @@ def _type_of(tag: str, kind: tuple[Any, ...]) -> tuple[Any, np.dtype[Any], tuple
     return aval, dtype, shape, math.prod(shape) * dtype.itemsize
 
 
-def _wrapped(tag: str, impl: str, base: jax.Array) -> jax.Array:
+def _wrapped(tag: str, impl: Any, base: jax.Array) -> jax.Array:
     try:
-        return private_keys.wrap(impl, base)
-    except LookupError:
-        raise UnpicklingError(
-            f"this stream holds keys of the PRNG implementation {impl!r}, which is not "
-            "registered here: import what registers it, or upgrade JAX, and load again",
-            names=(str(impl),),
-            available=private_keys.registered(),
-        ) from None
+        return private_keys.wrap(build_impl(tag, impl), base)
     except TypeError as error:
         raise corrupt(tag, f"holds no keys: {error}") from error
 
 
-def _impl_name(keys: Any) -> str:
-    try:
-        return own(private_keys.impl_name(keys))
-    except LookupError as error:
-        raise PicklingError(
-            f"these keys are of a PRNG implementation {error} that is not registered, so no "
-            "other process could find it. Pickle jax.random.key_data(keys), and wrap it again "
-            "with jax.random.wrap_key_data(data, impl=...)",
-            type_name="jax.Array",
-        ) from error
+def _unwrapped(keys: Any) -> tuple[Any, jax.Array]:
+    """Return what stands for the implementation of keys in a record, and their data."""
+    return describe_impl(private_keys.impl_of(keys)), private_keys.base_array(keys)

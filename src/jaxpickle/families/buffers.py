@@ -9,7 +9,17 @@ import numpy as np
 
 from jaxpickle.records import Reduced, build, builds, corrupt
 
-__all__ = ["ALIGNMENT", "IN_BAND", "Buffer", "aligned", "as_bytes", "empty_aligned", "pack"]
+__all__ = [
+    "ALIGNMENT",
+    "IN_BAND",
+    "Buffer",
+    "aligned",
+    "as_bytes",
+    "empty_aligned",
+    "numbered",
+    "pack",
+    "unnumbered",
+]
 
 ALIGNMENT = 64
 """XLA aliases host memory that starts on this many bytes, and copies other memory."""
@@ -70,16 +80,28 @@ def _build_buffer(data: Any, ours: bool = False) -> Any:
 
 
 def pack(array: np.ndarray[Any, Any]) -> bytes | int | Buffer:
-    """Return the plain data that stands for the bytes of a C-contiguous array in a record.
-
-    A single byte is a number: CPython may have one object for all equal single bytes, and
-    pickle would store that of a record and one of the user's once in one process, and twice in
-    another.
-    """
+    """Return the plain data that stands for the bytes of a C-contiguous array in a record."""
     if array.nbytes >= IN_BAND:
         return Buffer(as_bytes(array))
-    data = array.tobytes()
+    return numbered(array.tobytes())
+
+
+def numbered(data: bytes) -> bytes | int:
+    """Return what stands for ``data`` in a record: a number for a single byte, else itself.
+
+    CPython may have one object for all equal single bytes, and pickle would store that of a
+    record and one of the user's once in one process, and twice in another.
+    """
     return data[0] if len(data) == 1 else data
+
+
+def unnumbered(data: Any) -> Any:
+    """Return the bytes that :func:`numbered` replaced, and anything else as it is.
+
+    Raises:
+        ValueError: it is a number that is no byte.
+    """
+    return bytes((data,)) if type(data) is int else data
 
 
 def as_bytes(array: np.ndarray[Any, Any]) -> Bytes:
@@ -103,7 +125,7 @@ def aligned(data: Any, nbytes: int, tag: str) -> Bytes:
         CorruptError: ``data`` is no buffer, or has another size.
     """
     try:
-        data = bytes((data,)) if type(data) is int else data
+        data = unnumbered(data)
         view = np.frombuffer(data, np.uint8)
     except (TypeError, ValueError, AttributeError) as error:
         raise corrupt(tag, f"holds no bytes: {error}") from error

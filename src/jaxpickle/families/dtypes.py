@@ -27,9 +27,9 @@ import numpy as np
 
 from jaxpickle.errors import VersionError
 from jaxpickle.families import describes_kind
-from jaxpickle.records import Reduced, builds, corrupt, describe
+from jaxpickle.records import Reduced, builds, corrupt, describe, own
 
-__all__ = ["build_dtype", "describe_dtype", "spelled"]
+__all__ = ["build_dtype", "describe_dtype"]
 
 DType = np.dtype[Any]
 
@@ -64,13 +64,12 @@ def describe_dtype(dtype: DType) -> Any:
         dtype: any dtype of numpy or ml_dtypes.
 
     Returns:
-        For a plain dtype a short name, the same object each time (and no one else's, so that
-        pickle never takes a user's equal string for it); see the module for the others.
+        For a plain dtype a short name, which is :func:`own`; see the module for the others.
     """
     bare = _describe_bare(dtype)
     if dtype.metadata is None or bare is dtype:
         return bare
-    return spelled("metadata"), bare, dict(dtype.metadata)
+    return own("metadata"), bare, dict(dtype.metadata)
 
 
 def build_dtype(description: Any) -> DType:
@@ -99,19 +98,6 @@ def build_dtype(description: Any) -> DType:
         raise corrupt("dtype/1", f"is no dtype: {error}") from error
 
 
-@functools.cache
-def spelled(text: str) -> str:
-    """Return the one string per process that equals ``text`` and that only records use.
-
-    Args:
-        text: none, or more than one character.
-
-    Pickle stores one object once, and strings that equal a literal are often one object: a
-    record that wrote numpy's or the user's own string would have other bytes when they are.
-    """
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
-
-
 @describes_kind(np.dtype)
 def _reduce_dtype(dtype: DType) -> Reduced:
     description = describe_dtype(dtype)
@@ -128,16 +114,16 @@ def _describe_bare(dtype: DType) -> Any:
         return _describe_struct(dtype)
     if isinstance(dtype, np.dtypes.StringDType):
         na_object = (dtype.na_object,) if hasattr(dtype, "na_object") else ()
-        return spelled("string"), dtype.coerce, *na_object
+        return own("string"), dtype.coerce, *na_object
     if type(dtype).__module__ != "numpy.dtypes":
         return _describe_foreign(dtype)
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
-        return spelled("subarray"), describe_dtype(base), shape
+        return own("subarray"), describe_dtype(base), shape
     code = dtype.str
-    name = spelled(_NAMES.get(code, code))
+    name = own(_NAMES.get(code, code))
     if issubclass(dtype.type, np.void) and dtype.type is not np.void:
-        return spelled("typed"), dtype.type, name
+        return own("typed"), dtype.type, name
     return name
 
 
@@ -145,7 +131,7 @@ def _describe_foreign(dtype: DType) -> Any:
     if dtype.type.__module__ != "ml_dtypes":
         return dtype
     swapped = ">" if dtype.str.startswith(">") else ""
-    return spelled(swapped + dtype.type.__name__)
+    return own(swapped + dtype.type.__name__)
 
 
 def _describe_struct(dtype: DType) -> Any:
@@ -156,10 +142,10 @@ def _describe_struct(dtype: DType) -> Any:
     offsets = tuple(field[1] for field in fields)
     titles = [field[2] if len(field) > 2 else None for field in fields]
     if dtype.type is np.void and (dtype.names, dtype.itemsize, formats) == _FLOAT0_PARTS:
-        return spelled("float0")
+        return own("float0")
     struct = (
-        spelled("struct"),
-        spelled(json.dumps(dtype.names)),
+        own("struct"),
+        own(json.dumps(dtype.names)),
         formats,
         offsets,
         _describe_titles(titles),
@@ -168,8 +154,8 @@ def _describe_struct(dtype: DType) -> Any:
     )
     if dtype.type is np.void:
         return struct
-    kind = dtype.type if issubclass(dtype.type, np.void) else spelled(dtype.str)
-    return spelled("typed"), kind, struct
+    kind = dtype.type if issubclass(dtype.type, np.void) else own(dtype.str)
+    return own("typed"), kind, struct
 
 
 _FLOAT0_PARTS = (("float0",), 0, ("|V0",))
@@ -178,7 +164,7 @@ _FLOAT0_PARTS = (("float0",), 0, ("|V0",))
 def _describe_titles(titles: list[Any]) -> Any:
     if any(title is not None and type(title) is not str for title in titles):
         return tuple(titles)
-    return spelled(json.dumps(titles)) if any(title is not None for title in titles) else None
+    return own(json.dumps(titles)) if any(title is not None for title in titles) else None
 
 
 @functools.lru_cache(maxsize=1024)

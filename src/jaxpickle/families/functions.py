@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from jaxpickle._jax import functions as private
 from jaxpickle.families import describes, describes_kind
 from jaxpickle.families.references import importable_name, library_name
-from jaxpickle.records import Reduced, builds, describe
+from jaxpickle.records import Reduced, builds, corrupt, describe, own
 
 __all__: list[str] = []
 
@@ -27,9 +28,24 @@ def _build_jit(function: Any, options: dict[str, Any]) -> Any:
     return jax.jit(function, **options)
 
 
-@describes_kind(*private.CALLABLES)
-def _describe_callable(function: Any) -> Any:
-    """Describe a callable object of JAX, such as ``jax.nn.relu`` or ``jnp.add``."""
+@describes(jax.custom_jvp, jax.custom_vjp)
+def _describe_custom_rule(function: Any) -> Reduced:
+    by_reference = _by_reference(function)
+    if by_reference is not None:
+        return by_reference
+    # As state, since a derivative rule may well refer to the function that it is a rule of.
+    return (*describe("custom_rule/1", own(type(function).__name__)), dict(vars(function)))
+
+
+@builds("custom_rule/1")
+def _build_custom_rule(name: str) -> Any:
+    if name not in ("custom_jvp", "custom_vjp"):
+        raise corrupt("custom_rule/1", f"names {name!r}")
+    return object.__new__(getattr(jax, name))
+
+
+@describes_kind(type(jnp.add))
+def _describe_ufunc(function: Any) -> Any:
     return _by_reference(function) or function.__reduce_ex__(4)
 
 

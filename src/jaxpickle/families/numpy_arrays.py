@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from jaxpickle.families import describes, describes_kind, numpy_strings
-from jaxpickle.families.buffers import IN_BAND, as_bytes, pack
+from jaxpickle.families.buffers import IN_BAND, numbered, pack, unnumbered
 from jaxpickle.families.dtypes import build_dtype, describe_dtype
 from jaxpickle.records import Reduced, build, builds, corrupt, describe, fill, fills
 
@@ -56,23 +56,11 @@ def _reduce_memmap(array: Array) -> Reduced:
 
 
 def _data(array: Array, fortran: bool) -> Any:
-    if array.nbytes == 0:
-        return b""
     if fortran:
         array = array.T
     elif not array.flags.c_contiguous:
         array = array.copy(order="C")
-    memory = as_bytes(array)
-    return _small(memory.tobytes()) if memory.nbytes < IN_BAND else pack(memory)
-
-
-def _small(data: bytes) -> bytes | int:
-    """Return ``data``, a single byte as a number.
-
-    CPython may have one object for all equal single bytes: one of a record and one of the
-    user's would be stored as one object in one process, and as two in another.
-    """
-    return data[0] if len(data) == 1 else data
+    return pack(array)
 
 
 def _elements(array: Array, fortran: bool) -> Any:
@@ -94,8 +82,7 @@ def _build_array(dtype: Any, shape: Any, fortran: bool, writable: bool, data: An
     try:
         if data is None:
             return np.zeros(shape, dtype, order)
-        data = bytes((data,)) if type(data) is int else data
-        array = _over(data, dtype, shape, order, writable)
+        array = _over(unnumbered(data), dtype, shape, order, writable)
     except (TypeError, ValueError, OverflowError) as error:
         raise corrupt("ndarray/1", f"is no array: {error}") from error
     if not writable:
@@ -160,7 +147,7 @@ def _reduce_scalar(scalar: np.generic) -> Reduced:
         dtype = np.dtype(kind)
     else:
         dtype, data = scalar.dtype, scalar.tobytes()
-    return describe("scalar/1", describe_dtype(dtype), _small(data), *subclass)
+    return describe("scalar/1", describe_dtype(dtype), numbered(data), *subclass)
 
 
 @builds("scalar/1")
@@ -187,7 +174,7 @@ def _kind_and_value(dtype: Any, data: Any) -> tuple[Any, Any]:
     kind = built.type
     if issubclass(kind, np.void):
         return kind, _build_array(dtype, (), False, True, data)[()]
-    data = bytes((data,)) if type(data) is int else data
+    data = unnumbered(data)
     if kind is not np.str_ and kind is not np.bytes_:
         (value,) = np.frombuffer(data, built)
         return kind, value

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.random import BitGenerator, Generator, RandomState, SeedSequence
 
 from jaxpickle.families import describes_kind
-from jaxpickle.families.dtypes import spelled
 from jaxpickle.families.numpy_arrays import own_reduction
-from jaxpickle.records import Reduced, builds, corrupt, describe
+from jaxpickle.records import Reduced, builds, corrupt, describe, own
 
 __all__: list[str] = []
 
@@ -35,9 +34,9 @@ _REFUSALS = (TypeError, ValueError, KeyError, IndexError, OverflowError)
 def _reduce_bit_generator(bits: Any) -> Reduced:
     cls = type(bits)
     name = cls.__name__
-    kind = spelled(name) if _OWN.get(name) is cls else cls
+    kind = own(name) if _OWN.get(name) is cls else cls
     return own_reduction(bits) or describe(
-        "bit_generator/1", kind, _spelled(bits.state), bits.seed_seq
+        "bit_generator/1", kind, _owned(bits.state), bits.seed_seq
     )
 
 
@@ -125,8 +124,8 @@ def _legacy_seeded() -> Any:
     return RandomState(0)._bit_generator
 
 
-def _spelled(state: Any) -> Any:
-    """Return a state whose strings are those of records alone; see :func:`spelled`."""
+def _owned(state: Any) -> Any:
+    """Return a state whose strings are those of records alone; see :func:`own`."""
     if isinstance(state, dict):
-        return {spelled(key): _spelled(value) for key, value in state.items()}
-    return spelled(state) if type(state) is str else state
+        return {own(key): _owned(value) for key, value in state.items()}
+    return own(state) if type(state) is str else state

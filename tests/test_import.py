@@ -23,7 +23,7 @@ result = [pickle.dumps(state, protocol) for protocol in (2, 3, 4, 5)], table, so
 """
 
 
-def test_import_brings_no_jax(worker1: Worker) -> None:
+def test_import_brings_no_jax() -> None:
     """``import jaxpickle`` imports neither JAX nor numpy, nor cloudpickle."""
     code = """
     import sys

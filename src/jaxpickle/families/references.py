@@ -26,7 +26,7 @@ GLOBALS = (type, types.FunctionType, types.BuiltinFunctionType)
 
 _names: dict[int, tuple[Any, str]] = {}
 """The name of each object met so far, by identity; the entry keeps the object alive."""
-_aliases: dict[int, tuple[Any, str | None]] = {}
+_aliases: dict[int, tuple[Any, str]] = {}
 """Where users find the objects of the modules scanned so far, by identity."""
 _scanned: set[str] = set()
 
@@ -56,7 +56,8 @@ def library_name(obj: Any) -> str | None:
         name = importable_name(obj)
         if name is None or not _is_public(name):
             _scan_new_modules()
-            name = _aliases.get(id(obj), (obj, name))[1]
+            alias = _aliases.get(id(obj))
+            name = name if alias is None else alias[1]
         if name is None:
             return None
         known = _names[id(obj)] = (obj, name)
@@ -123,14 +124,20 @@ def _is_by_value(module_name: str) -> bool:
 def _scan_new_modules() -> None:
     """Note the public names of the libraries' modules imported since the last scan.
 
-    The shortest path wins, and among equals the first in the alphabet, so that the name does
-    not depend on the order of imports.
+    The shortest path wins, and among equals the first in the alphabet, in whatever order the
+    modules were imported.
     """
     fresh = [name for name in sys.modules if name not in _scanned and _is_public_module(name)]
-    for name in sorted(fresh, key=lambda name: (name.count("."), name)):
+    for name in fresh:
         _scanned.add(name)
         for attribute, value in _published(vars(sys.modules[name])):
-            _aliases.setdefault(id(value), (value, f"{name}:{attribute}"))
+            alias = f"{name}:{attribute}"
+            _, known = _aliases.get(id(value), (value, alias))
+            _aliases[id(value)] = value, min(known, alias, key=_rank)
+
+
+def _rank(name: str) -> tuple[int, str]:
+    return name.count("."), name
 
 
 def _published(namespace: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -66,21 +66,23 @@ def has(name: str) -> bool:
     return index < len(local_devices(platform))
 
 
-def missing(wanted: list[str], why: str, key: str) -> MissingDeviceError:
+def missing(wanted: list[str], why: str, key: str, also: str = "") -> MissingDeviceError:
     """Return the error for devices that are not here, with the calls that mend it.
 
     Args:
         wanted: their names.
         why: what needs them.
         key: what must be sent elsewhere, as a key of a mapping.
+        also: a sentence on what else mends it.
     """
     there = available()
     instead = {key: there[0]}
     what = f"device {wanted[0]!r}" if len(wanted) == 1 else f"devices {', '.join(wanted)}"
     return MissingDeviceError(
-        f"{why} {what}, which this process does not have; it has {_shortened(there)}. Say where "
-        f"to go instead, jaxpickle.loads(data, devices={instead!r}), or take the "
-        "default device, jaxpickle.loads(data, raise_on_missing_device=False)",
+        f"{why} {what}, which this process does not have; it has {_shortened(there)}. {also}"
+        "For a load that is not ours, what follows goes into a block of jaxpickle.placement. Say "
+        f"where to go instead, jaxpickle.loads(data, devices={instead!r}), or take the default "
+        "device, jaxpickle.loads(data, raise_on_missing_device=False)",
         names=wanted,
         available=there,
     )

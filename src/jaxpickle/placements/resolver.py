@@ -26,6 +26,13 @@ __all__ = ["Place", "Resolver", "resolver_for"]
 
 Sharding = jax.sharding.Sharding
 
+_OVER_A_MESH = (
+    "To lay it over devices that are here, pass devices=jax.sharding.Mesh(array_of_devices, "
+    "axis_names). "
+)
+_BESIDE_A_MESH = "what lies on no mesh like that of devices= stays where it was, and needs"
+_WITH_A_MESH = "With a mesh goes devices=mesh, raise_on_missing_device=False. "
+
 
 class Place(NamedTuple):
     """Where an array lands.
@@ -83,7 +90,7 @@ class Resolver:
             MissingDeviceError: devices of it are missing, and that is an error.
             PlacementError: it cannot be laid over the mesh or devices that it becomes.
         """
-        sharding: Sharding = self._once(("sharding", saved), self._sharding, saved)
+        sharding = self._shared(saved)
         memories.check(saved, sharding)
         return sharding
 
@@ -123,7 +130,7 @@ class Resolver:
         if kind != "single":
             if kind == "named":
                 specs.check_partial_sums(fields[0], fields[1], self.mesh(fields[0]))
-            sharding = self._sharding(saved.sharding)
+            sharding = self._shared(saved.sharding)
             spread = committed and sharding.num_devices > 1
             commits = spread or self._commits(saved.sharding, committed)
             return Place(sharding, commits, saved.layout)
@@ -160,10 +167,12 @@ class Resolver:
     def _land(self, name: str) -> Landing:
         try:
             return self._ruled(name) or Landing(here.find(name))
-        except MissingDeviceError:
-            if self._raises:
-                raise
-            return Landing(self._default, committed=False)
+        except MissingDeviceError as error:
+            if not self._raises:
+                return Landing(self._default, committed=False)
+            if self._relays:
+                raise here.missing(list(error.names), _BESIDE_A_MESH, name, _WITH_A_MESH) from None
+            raise
 
     def _ruled(self, name: str) -> Landing | None:
         for rule in self._rules:
@@ -207,7 +216,7 @@ class Resolver:
             except MissingDeviceError as error:
                 absent.extend(error.names)
         if absent and self._raises:
-            raise here.missing(list(dict.fromkeys(absent)), f"{what} needs", "*")
+            raise here.missing(list(dict.fromkeys(absent)), f"{what} needs", "*", _OVER_A_MESH)
         if absent:
             return [self._default]
         distinct = list(dict.fromkeys(landed))
@@ -218,6 +227,10 @@ class Resolver:
         if len(distinct) != len(landed):
             raise _not_one_to_one(what, device_names, landed, "has fewer devices, but not one")
         return landed
+
+    def _shared(self, saved: SavedSharding) -> Sharding:
+        """Return the one object that a sharding becomes, of arrays and by itself."""
+        return self._once(("sharding", saved), self._sharding, saved)  # type: ignore[no-any-return]
 
     def _sharding(self, saved: SavedSharding) -> Sharding:
         kind, *fields = saved

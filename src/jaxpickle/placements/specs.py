@@ -85,7 +85,8 @@ def fitted(sharding: NamedSharding, shape: tuple[int, ...]) -> NamedSharding:
         f"{dict(mesh.shape)}; it was laid out as {fitting}, replicated along the others",
         about="indivisible",
     )
-    return NamedSharding(mesh, fitting, memory_kind=sharding.memory_kind)
+    ids = private.logical_device_ids(sharding)
+    return private.named_sharding(mesh, fitting, sharding.memory_kind, ids)
 
 
 def check_partial_sums(saved_mesh: SavedMesh, saved_spec: SavedSpec, mesh: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jaxpickle
-from jaxpickle.errors import CorruptError
+from jaxpickle.errors import CorruptError, UnpicklingError
 
 STATE = {"w": jnp.arange(6.0).reshape(2, 3), "n": 3, "s": "text"}
 
@@ -169,6 +169,72 @@ def test_garbage_is_corrupt() -> None:
     """Bytes that were never a pickle are a CorruptError."""
     with pytest.raises(CorruptError, match="no pickle"):
         jaxpickle.loads(b"garbage")
+
+
+def test_what_the_reader_forgot_is_told() -> None:
+    """Missing buffers, and ids without a persistent_load, are no damage: the text mends it."""
+    buffers: list[pickle.PickleBuffer] = []
+    x = jnp.arange(5000.0)
+    data = jaxpickle.dumps([x, x + 1], buffer_callback=buffers.append)
+    for given in (None, buffers[:1]):
+        with pytest.raises(UnpicklingError, match=r"loads\(data, buffers=buffers\)") as caught:
+            jaxpickle.loads(data, buffers=given)
+        assert type(caught.value) is UnpicklingError
+    with pytest.raises(UnpicklingError, match="persistent_load"):
+        jaxpickle.loads(b"\x80\x05\x8c\x01aQ.")
+
+
+def test_the_users_persistent_load_speaks_for_itself() -> None:
+    """An UnpicklingError that a hook raises comes out as it is."""
+
+    class Mine(jaxpickle.Unpickler):
+        def persistent_load(self, pid: Any) -> Any:
+            raise pickle.UnpicklingError(f"unknown id {pid}")
+
+    with pytest.raises(pickle.UnpicklingError, match=r"^unknown id a$"):
+        Mine(io.BytesIO(b"\x80\x05\x8c\x01aQ.")).load()
+
+
+def test_a_buffer_of_a_deleted_array_is_told() -> None:
+    """Buffers that were not written out before their array was deleted cannot be read."""
+    buffers: list[pickle.PickleBuffer] = []
+    x = jnp.arange(5000.0)
+    data = jaxpickle.dumps(x, buffer_callback=buffers.append)
+    x.delete()
+    with pytest.raises(UnpicklingError, match="deleted"):
+        jaxpickle.loads(data, buffers=buffers)
+
+
+def test_errors_say_who_wrote_the_stream() -> None:
+    """An error of a load carries the versions of the writer as a note."""
+    data = jaxpickle.dumps(jnp.tanh).replace(b"jax.numpy:tanh", b"jax.numpy:tanx")
+    with pytest.raises(UnpicklingError) as caught:
+        jaxpickle.loads(data)
+    assert any(f"jax=={jax.__version__}" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: jaxpickle.load(b"data"), r"jaxpickle\.loads\(data\)"),  # type: ignore[arg-type]
+        (lambda: jaxpickle.loads(io.BytesIO()), r"jaxpickle\.load\(file\)"),
+        (lambda: jaxpickle.dump("a", [1]), "with open"),  # type: ignore[arg-type]
+        (lambda: jaxpickle.Pickler("a.pkl"), "with open"),  # type: ignore[arg-type]
+        (lambda: jaxpickle.Unpickler("a.pkl"), "with open"),  # type: ignore[arg-type]
+        (lambda: jaxpickle.loads(None), "bytes-like"),
+    ],
+)
+def test_mixed_up_arguments_are_told(call: Any, remedy: str) -> None:
+    """Bytes for a file, a file for bytes, and a path are TypeErrors with the call meant."""
+    with pytest.raises(TypeError, match=remedy):
+        call()
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_a_stream_holds_no_opcode_of_a_later_protocol(protocol: int) -> None:
+    """A stream with a large array uses only what its protocol has."""
+    data = jaxpickle.dumps(jnp.zeros(1 << 19), protocol)
+    assert max(opcode.proto for opcode, _, _ in pickletools.genops(data)) <= protocol
 
 
 def test_plain_pickles_load() -> None:

@@ -14,7 +14,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jaxpickle.errors import CorruptError, VersionError
+from jaxpickle.errors import CorruptError, UnpicklingError, VersionError
 
 __all__ = ["Reduced", "build", "builds", "corrupt", "describe", "fill", "fills", "own"]
 
@@ -104,12 +104,18 @@ def build(tag: str, *fields: Any) -> Any:
     Raises:
         VersionError: the tag is of a newer jaxpickle.
         CorruptError: the fields are not those of the tag.
+        UnpicklingError: a buffer was given whose array has been deleted.
     """
     builder = _builders.get(tag) if isinstance(tag, str) else None
     if builder is None:
         builder = _find(tag, _builders)
     try:
         return builder(*fields)
+    except BufferError as error:
+        raise UnpicklingError(
+            f"a buffer of this stream can no longer be read: {error}. Its array was deleted after "
+            "it was pickled; write the buffers out, or load from them, before that"
+        ) from error
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         if tag.partition("/")[0] in _RUNS_USER_CODE:
             raise

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxpickle.errors import UnpicklingError
 from jaxpickle.records import Reduced, build, builds, corrupt
 
 __all__ = [
@@ -128,11 +127,6 @@ def aligned(data: Any, nbytes: int, tag: str) -> Bytes:
     try:
         data = unnumbered(data)
         view = np.frombuffer(data, np.uint8)
-    except BufferError as error:
-        raise UnpicklingError(
-            f"a buffer of this stream can no longer be read: {error}. Its array was deleted "
-            "after it was pickled; write the buffers out before that"
-        ) from error
     except (TypeError, ValueError, AttributeError) as error:
         raise corrupt(tag, f"holds no bytes: {error}") from error
     if view.nbytes != nbytes:

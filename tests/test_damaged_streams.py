@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import jaxpickle
 from fresh import Worker
-from jaxpickle.errors import CorruptError
+from jaxpickle.errors import CorruptError, UnpicklingError
 from round_trips import PROTOCOLS, out_of_band, sent
 
 
@@ -59,12 +59,18 @@ def test_truncated_files_are_corrupt(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"\0", b"no pickle", b"\x80\x05", b"PK\3\4" + bytes(50), bytes(100), b"."],
+    [b"\0", b"no pickle", b"\x80\x05", bytes(100), b"."],
 )
 def test_what_is_no_pickle_is_corrupt(data: bytes) -> None:
     """Other files, and the beginning of nothing, are refused as damaged."""
     with pytest.raises(CorruptError):
         jaxpickle.loads(data)
+
+
+def test_zip_files_are_refused() -> None:
+    """A file of another format that begins like a pickle with persistent ids is refused too."""
+    with pytest.raises(UnpicklingError):
+        jaxpickle.loads(b"PK\3\4" + bytes(50))
 
 
 FUZZ = """

@@ -119,10 +119,10 @@ def loads(
         True
     """
     _refuse_path(data, "load(file)", "rb")
-    if hasattr(data, "read"):
-        raise TypeError("jaxpickle.loads takes bytes, not a file. Call: jaxpickle.load(file)")
+    if type(data) is not bytes:
+        data = _viewed(data)
     return load(
-        io.BytesIO(data if type(data) is bytes else memoryview(data)),
+        io.BytesIO(data),
         buffers=buffers,
         devices=devices,
         raise_on_missing_device=raise_on_missing_device,
@@ -165,6 +165,16 @@ def load(
         devices=devices,
         raise_on_missing_device=raise_on_missing_device,
     ).load()
+
+
+def _viewed(data: Any) -> memoryview:
+    try:
+        return memoryview(data)
+    except TypeError:
+        if not hasattr(data, "read"):
+            raise
+        message = "jaxpickle.loads takes bytes, not a file. Call: jaxpickle.load(file)"
+        raise TypeError(message) from None
 
 
 def _refuse_path(file: Any, call: str, mode: str) -> None:

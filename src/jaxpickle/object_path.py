@@ -6,7 +6,9 @@ import io
 import itertools
 import pickle
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +44,7 @@ _DEEP = 20_000
 _ATTRIBUTES = ("__wrapped__", "__func__", "__self__", "cell_contents", "func", "args", "keywords")
 """What reductions take apart: jitted functions, methods, cells and partial functions."""
 
+_SEARCHING = threading.RLock()
 _NOT_FOUND = object()
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 
@@ -77,19 +80,28 @@ def find_fault(pickler: Pickler, obj: Any) -> Fault | None:
         file, or in the caller's ``buffer_callback``).
     """
     search = _Search(pickler)
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _DEEP))
-    try:
-        search.dump(obj)
-    except Exception as error:
-        return Fault(
-            path=search.path(),
-            type_name=getattr(error, "type_name", None) or _type_name(search.culprit),
-            reason=str(error).strip() or type(error).__name__,
-        )
-    finally:
-        sys.setrecursionlimit(limit)
+    with _deep_recursion():
+        try:
+            search.dump(obj)
+        except Exception as error:
+            return Fault(
+                path=search.path(),
+                type_name=getattr(error, "type_name", None) or _type_name(search.culprit),
+                reason=str(error).strip() or type(error).__name__,
+            )
     return None
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Raise the recursion limit, which is the process's, for one search at a time."""
+    with _SEARCHING:
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, _DEEP))
+        try:
+            yield
+        finally:
+            sys.setrecursionlimit(limit)
 
 
 class _Search(_PicklerInPython):  # type: ignore[misc]

@@ -9,7 +9,6 @@ version; the reader of the old one stays.
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -162,7 +161,9 @@ def _find(tag: Any, table: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
         ) from None
 
 
-@functools.cache
+_own: dict[str, str] = {}
+
+
 def own(text: str) -> str:
     """Return an equal string that is ours alone: never one that a user's object holds.
 
@@ -173,4 +174,8 @@ def own(text: str) -> str:
         text: any string, lone surrogates included.  No string of one character can be ours
             alone, since CPython keeps one object of many of them: it is returned as it is.
     """
-    return "".join([text[:1], text[1:]]) if len(text) > 1 else text
+    if len(text) <= 1:
+        return text
+    known = _own.get(text)
+    # One for all threads: pickle would store two that are equal as two.
+    return _own.setdefault(text, "".join([text[:1], text[1:]])) if known is None else known

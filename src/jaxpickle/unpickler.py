@@ -77,7 +77,8 @@ class Unpickler(pickle.Unpickler):
                 "with open(path, 'rb') as file: jaxpickle.load(file)"
             )
         super().__init__(file, buffers=buffers)
-        self._settings = chosen(devices, raise_on_missing_device)
+        self._given = (devices, raise_on_missing_device)
+        chosen(*self._given)  # a wrong argument is told now, not by the load
         self._tell = getattr(file, "tell", None)
 
     def load(self) -> Any:
@@ -91,19 +92,19 @@ class Unpickler(pickle.Unpickler):
             VersionError: the data needs another version of Python, JAX or jaxpickle.
         """
         start = self._position()
-        session = Session(self._settings)
+        session = Session(chosen(*self._given))
         try:
             with session:
                 return super().load()
         except Exception as error:
             if session.written_by:
                 error.add_note(f"the stream was written by {', '.join(session.written_by)}")
-            explained = self._explained(error, start)
+            explained = self._explained(error, start, ours=bool(session.written_by))
             if explained is error:
                 raise
             raise explained from error
 
-    def _explained(self, error: Exception, start: int | None) -> Exception:
+    def _explained(self, error: Exception, start: int | None, *, ours: bool) -> Exception:
         """Return what an error of the unpickler in C means; all others are told already."""
         frame = error.__traceback__ and error.__traceback__.tb_next
         if frame is not None or isinstance(error, JaxPickleError):
@@ -114,19 +115,19 @@ class Unpickler(pickle.Unpickler):
         if not isinstance(error, (pickle.UnpicklingError, ValueError, LookupError, OverflowError)):
             return error
         for word, what in _NEEDS.items():
-            if word in str(error):
+            if ours and word in str(error):
                 return UnpicklingError(f"{what} ({error})")
         return CorruptError(f"the data is no pickle, or damaged: {error}")
 
     @property
     def devices(self) -> Any:
         """Where each device name goes here: a dict of name to device, or what was given."""
-        return self._settings.describe()
+        return chosen(*self._given).describe()
 
     @property
     def raise_on_missing_device(self) -> bool:
         """Whether a device that is not here is an error."""
-        return self._settings.raise_on_missing_device
+        return chosen(*self._given).raise_on_missing_device
 
     def _position(self) -> int | None:
         try:

@@ -118,3 +118,35 @@ def test_impossible_layout_becomes_the_default_one(monkeypatch: pytest.MonkeyPat
     assert got.format.layout.major_to_minor == (0, 1)
     assert got.sharding == array.sharding
     np.testing.assert_array_equal(got, VALUES)
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("shape", [(1, 8), (8, 1), (0, 8), (8, 8)])
+def test_layout_of_thin_arrays_is_kept(shape: tuple[int, ...]) -> None:
+    """An order that the strides do not show, as a dimension has size one, is kept all the same."""
+    device = jax.devices()[1]
+    column = Format(Layout((1, 0)), jax.sharding.SingleDeviceSharding(device))
+    array = jax.device_put(np.ones(shape, np.float32), column)
+    loaded = jaxpickle.loads(jaxpickle.dumps(array))
+    assert loaded.format.layout.major_to_minor == array.format.layout.major_to_minor
+    jax.jit(lambda x: x + 1, in_shardings=column)(loaded)
+
+
+@pytest.mark.versions
+def test_loads_is_an_explicit_transfer() -> None:
+    """A load works where JAX disallows implicit transfers, as ``jax.device_put`` does."""
+    data = jaxpickle.dumps([jax.numpy.arange(5000.0), jax.numpy.arange(3.0)])
+    with jax.transfer_guard("disallow"):
+        large, small = jaxpickle.loads(data)
+    assert float(large[-1]) == 4999.0
+    assert float(small[-1]) == 2.0
+
+
+@pytest.mark.versions
+def test_a_ref_loads_under_a_mesh() -> None:
+    """A mesh in force does not change where a Ref lands."""
+    data = jaxpickle.dumps(jax.new_ref(jax.numpy.arange(4.0)))
+    with jax.set_mesh(jax.make_mesh((8,), ("x",))):
+        ref = jaxpickle.loads(data)
+    assert float(ref[...][3]) == 3.0
+    assert ref.sharding.device_set == {jax.devices()[0]}

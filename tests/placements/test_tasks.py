@@ -81,3 +81,43 @@ def test_a_task_starts_with_the_settings_of_its_maker() -> None:
         return [place, *await task]
 
     assert asyncio.run(parent()) == ["cpu:1", "cpu:5", "cpu:6"]
+
+
+def test_a_task_that_a_load_started_outlives_its_settings() -> None:
+    """What was given to a load ends with it, also for a task that was started during it."""
+
+    async def main() -> tuple[str, str]:
+        got: list[str] = []
+
+        class Starts:
+            def __init__(self) -> None:
+                self.value = 1
+
+            def __setstate__(self, state: object) -> None:
+                async def later() -> None:
+                    await asyncio.sleep(0.01)
+                    got.append(name_of(jaxpickle.loads(DATA).device))
+
+                self.task = asyncio.ensure_future(later())
+
+        classes["Starts"] = Starts
+        stream = jaxpickle.dumps(_Made())
+        started = jaxpickle.loads(stream, devices="cpu:5")
+        await started.task
+        return got[0], name_of(jaxpickle.loads(DATA).device)
+
+    assert asyncio.run(main()) == ("cpu:1", "cpu:1")
+
+
+classes: dict[str, type] = {}
+
+
+class _Made:
+    """Comes back as an instance of a class of a test."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _make, (), {"value": 1}
+
+
+def _make() -> object:
+    return object.__new__(classes["Starts"])

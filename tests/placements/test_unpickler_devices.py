@@ -73,10 +73,11 @@ def test_other_setting(raises: bool) -> None:
 
 
 def test_settings_of_a_block_are_read_back() -> None:
-    """What was not given is inherited from the block, when the Unpickler is made."""
+    """What was not given is that of the block in which the Unpickler is used, as of any load."""
+    reader = unpickler()
     with jaxpickle.placement(devices="cpu:3", raise_on_missing_device=False):
-        reader = unpickler()
-    assert (reader.devices, reader.raise_on_missing_device) == ("cpu:3", False)
+        assert (reader.devices, reader.raise_on_missing_device) == ("cpu:3", False)
+    assert reader.raise_on_missing_device
 
 
 def test_it_holds_for_every_load() -> None:

@@ -92,9 +92,14 @@ def make_array(
         devices: the devices, in the order of the sharding.
         committed: whether the array is committed to them.
     """
-    return _batched_device_put(  # type: ignore[no-any-return]
-        aval, sharding, shards, devices, committed, enable_x64=True
-    )
+    arguments = (aval, sharding, shards, devices, committed)
+    try:
+        return _batched_device_put(*arguments, enable_x64=True)  # type: ignore[no-any-return]
+    except jax.errors.JaxRuntimeError:
+        # Under jax.transfer_guard("disallow"): this transfer is an explicit one, as that of
+        # jax.device_put, and to say so each time would double the price of a small array.
+        with config.explicit_device_put_scope():
+            return _batched_device_put(*arguments, enable_x64=True)  # type: ignore[no-any-return]
 
 
 def join_arrays(
@@ -126,7 +131,8 @@ def ref_value(ref: Any) -> Any:
 
 def make_ref(value: jax.Array, kind: str | None) -> Any:
     """Return a reference that holds a copy of an array; a real one, also while JAX traces."""
-    with core.eval_context():
+    no_mesh = jax.sharding.Mesh(np.empty((), dtype=object), ())
+    with core.eval_context(), jax.set_mesh(no_mesh):
         return jax.new_ref(value, kind=kind)
 
 
@@ -159,6 +165,7 @@ def major_to_minor(array: Any, host: np.ndarray[Any, Any]) -> tuple[int, ...]:
         host: its view from :func:`host_view`; on CPU the strides tell, which is cheap.
     """
     (device,) = array.devices()
-    if host.flags.c_contiguous and device.platform == "cpu":
+    tells = min(host.shape) > 1  # of a dimension of one, the strides say nothing
+    if tells and host.flags.c_contiguous and device.platform == "cpu":
         return tuple(range(host.ndim))
     return tuple(array.format.layout.major_to_minor)

@@ -9,7 +9,7 @@ import jax
 from jax._src import sharding_impls
 from jax.experimental.layout import Format
 
-__all__ = ["JitFunction", "jit_parts"]
+__all__ = ["JitFunction", "jit_attributes", "jit_parts"]
 
 JitFunction: Any = type(jax.jit(functools.partial(int)))
 """The class of what ``jax.jit`` returns, exactly."""
@@ -27,6 +27,9 @@ _PLAIN = (
 )
 """Options that JAX keeps as they were given."""
 
+_PAIRS = (("static_argnums", "static_argnames"), ("donate_argnums", "donate_argnames"))
+_INTERNAL = frozenset({"__wrapped__", "_fun", "_jit_info"})
+
 
 def jit_parts(function: Any) -> tuple[Any, dict[str, Any]]:
     """Return the Python function under a jitted one, and the options of its ``jax.jit``.
@@ -38,8 +41,20 @@ def jit_parts(function: Any) -> tuple[Any, dict[str, Any]]:
         The function, and only those options that differ from their defaults.
     """
     options, defaults = _options(function._jit_info), _defaults()
-    return function.__wrapped__, {
-        name: value for name, value in options.items() if value != defaults[name]
+    given = {name: value for name, value in options.items() if value != defaults[name]}
+    for numbers, names in _PAIRS:
+        if numbers in given or names in given:  # of one alone, JAX would infer the other
+            given |= {numbers: options[numbers], names: options[names]}
+    return function.__wrapped__, given
+
+
+def jit_attributes(function: Any) -> dict[str, Any]:
+    """Return the attributes that were set on a jitted function after it was made."""
+    plain = vars(jax.jit(function.__wrapped__))
+    return {
+        name: value
+        for name, value in vars(function).items()
+        if name not in _INTERNAL and (name not in plain or plain[name] is not value)
     }
 
 

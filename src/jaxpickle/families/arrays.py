@@ -133,7 +133,7 @@ def _kind(array: Any) -> tuple[Any, ...]:
         if len(_kinds) >= _KINDS_LIMIT:
             _kinds.clear()
         found = (describe_dtype(aval.dtype), tuple(map(int, aval.shape)), bool(aval.weak_type))
-        _kinds[aval] = found
+        found = _kinds.setdefault(aval, found)
     return found
 
 

@@ -195,5 +195,4 @@ def _remembered(key: Any, describe: Any, obj: Any) -> Any:
 def _remember(key: Any, value: Any) -> Any:
     if len(_cache) >= _CACHE_LIMIT:
         _cache.clear()
-    _cache[key] = value
-    return value
+    return _cache.setdefault(key, value)  # another thread may have been first

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jaxpickle.errors import PlacementWarning
 from jaxpickle.placements.settings import TABLE, Devices, Settings
@@ -30,8 +30,9 @@ class Session:
         self.settings = settings
         self.written_by: tuple[str, ...] = ()
         self.warned: set[str] = set()
+        self._running = False
         self._resolver: Resolver | None = None
-        self._tokens: list[Token[Any]] = []
+        self._token: Token[Session | None] | None = None
 
     @property
     def resolver(self) -> Resolver:
@@ -42,14 +43,19 @@ class Session:
             self._resolver = resolver_for(self.settings)
         return self._resolver
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the load goes on: a task that it started has a copy of its context."""
+        return self._running
+
     def __enter__(self) -> Session:
-        self._tokens = [_settings.set(self.settings), _session.set(self)]
+        self._token, self._running = _session.set(self), True
         return self
 
     def __exit__(self, *_: object) -> None:
-        settings_token, session_token = self._tokens
-        _session.reset(session_token)
-        _settings.reset(settings_token)
+        self._running = False
+        if self._token is not None:
+            _session.reset(self._token)
 
 
 @contextmanager
@@ -91,7 +97,8 @@ def chosen(
     devices: Devices | EllipsisType, raise_on_missing_device: bool | EllipsisType
 ) -> Settings:
     """Return the settings in force with those arguments that were given (not ``...``)."""
-    outer = _settings.get()
+    session = current_session()
+    outer = _settings.get() if session is None else session.settings
     if devices is ... and raise_on_missing_device is ...:
         return outer
     return Settings(
@@ -104,12 +111,13 @@ def chosen(
 
 def current_session() -> Session | None:
     """Return the running load of ours, or None inside another library's."""
-    return _session.get()
+    session = _session.get()
+    return session if session is not None and session.is_running else None
 
 
 def current_resolver() -> Resolver:
     """Return the resolver that decides where an object being loaded now lands."""
-    session = _session.get()
+    session = current_session()
     if session is not None:
         return session.resolver
     from jaxpickle.placements.resolver import resolver_for
@@ -124,7 +132,7 @@ def warn_once(message: str, *, about: str | None = None) -> None:
         message: the text.
         about: what it is about, of which one warning is enough; None is the text itself.
     """
-    session = _session.get()
+    session = current_session()
     warned = _warned if session is None else session.warned
     if (about or message) not in warned:
         warned.add(about or message)

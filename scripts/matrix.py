@@ -237,7 +237,7 @@ def uv(*arguments: str) -> None:
     done = subprocess.run(
         [UV, *arguments, "--quiet"],
         cwd=ROOT,
-        env={**os.environ, "UV_PYTHON_DOWNLOADS": "never"},
+        env={**os.environ, "UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

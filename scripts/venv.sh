@@ -6,6 +6,7 @@ set -eu
 wanted=$1
 venv=$2
 export UV_PYTHON_DOWNLOADS=never # use the machine's Python or none
+export UV_SYSTEM_CERTS=1 # trust what the machine trusts, as pip does
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
 # Prints why "$1" cannot make our environment; nothing if it can.
